@@ -1,0 +1,71 @@
+"""Facts about the machine and the toolchain, recorded beside every measurement."""
+from __future__ import annotations
+
+import datetime
+import importlib.metadata
+import json
+import os
+import platform
+import subprocess
+from pathlib import Path
+from typing import Any
+
+PACKAGES = ("numpy", "cuda-bindings", "cuda-core", "nvidia-cuda-nvrtc", "torch")
+ROOT = Path(__file__).resolve().parent.parent
+
+
+def _cpu_name() -> str:
+    """The processor's name as Linux gives it."""
+    for line in Path("/proc/cpuinfo").read_text().splitlines() if Path("/proc/cpuinfo").exists() else ():
+        if line.startswith("model name"):
+            return line.partition(":")[2].strip()
+    return platform.processor() or platform.machine()
+
+
+def _version(package: str) -> str | None:
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return None
+
+
+def _output(*command: str) -> str | None:
+    """What a command prints, None where it is missing or fails."""
+    try:
+        return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True, timeout=30).stdout.strip() or None
+    except (OSError, subprocess.SubprocessError):
+        return None
+
+
+def _nvrtc_version() -> str | None:
+    """Major.minor of the NVRTC library that is loaded, which may be the system's rather than the wheel's."""
+    try:
+        from cuda.bindings import nvrtc
+    except ImportError:
+        return None
+    _, major, minor = nvrtc.nvrtcVersion()
+    return f"{major}.{minor}"
+
+
+def facts() -> dict[str, Any]:
+    """Date, commit, processor, Python, packages, NVRTC, and the GPU with its driver if there is one."""
+    return {
+        "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        "commit": _output("git", "rev-parse", "--short", "HEAD"),
+        "uncommitted_changes": bool(_output("git", "status", "--porcelain", "--untracked-files=no", "--", "tilelang")),
+        "cpu": _cpu_name(),
+        "cores": len(os.sched_getaffinity(0)),
+        "python": platform.python_version(),
+        "packages": {name: version for name in PACKAGES if (version := _version(name))},
+        "nvrtc": _nvrtc_version(),
+        "gpu": _output("nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader"),
+    }
+
+
+def write_result(name: str, result: dict[str, Any], folder: Path | None = None) -> Path:
+    """Writes `result` with the machine's facts as NAME.json into `folder`, by default benchmarks/results; returns the path."""
+    folder = folder or ROOT / "benchmarks" / "results"
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / f"{name}.json"
+    path.write_text(json.dumps({"machine": facts(), **result}, indent=1) + "\n")
+    return path

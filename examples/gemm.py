@@ -1,0 +1,93 @@
+"""C = A @ B in half precision: one block of threads computes one tile of C.
+
+    python examples/gemm.py [M N K]
+
+The matrices need not divide into tiles: what a tile reads outside a matrix is zero, what it writes there is dropped.
+Without a GPU the program runs on the CPU, where the same kernel object takes NumPy arrays.
+"""
+import sys
+
+import numpy as np
+
+import tilelang
+import tilelang.language as T
+
+
+def gemm(M, N, K, block_M=128, block_N=128, block_K=64, num_stages=3, threads=128):
+    @T.prim_func
+    def matmul(A: T.Tensor((M, K), "float16"), B: T.Tensor((K, N), "float16"), C: T.Tensor((M, N), "float16")):
+        with T.Kernel(T.ceildiv(N, block_N), T.ceildiv(M, block_M), threads=threads) as (bx, by):
+            A_tile = T.alloc_shared((block_M, block_K), "float16")
+            B_tile = T.alloc_shared((block_K, block_N), "float16")
+            acc = T.alloc_fragment((block_M, block_N), "float32")  # spread over the registers of the block
+            T.clear(acc)
+            for k in T.Pipelined(T.ceildiv(K, block_K), num_stages=num_stages):  # loads run up to 3 tiles ahead of the products
+                T.copy(A[by * block_M, k * block_K], A_tile)
+                T.copy(B[k * block_K, bx * block_N], B_tile)
+                T.gemm(A_tile, B_tile, acc)
+            T.copy(acc, C[by * block_M, bx * block_N])
+
+    return matmul
+
+
+def inputs(M, N, K, seed=0):
+    """Two float16 matrices of standard-normal numbers."""
+    rng = np.random.default_rng(seed)
+    return rng.standard_normal((M, K)).astype(np.float16), rng.standard_normal((K, N)).astype(np.float16)
+
+
+def largest_error(C, A, B):
+    """The largest |C - A @ B| as a fraction of what rounding explains; at most 1 for a right result.
+
+    Per element that is c 2**-24 (|A| @ |B|) for the float32 sums, where c = 4 sqrt(K / 16) + 8 covers how they are grouped, and
+    2**-11 |A @ B| for the result's rounding to float16.
+    """
+    A, B = A.astype(np.float64), B.astype(np.float64)
+    exact = A @ B
+    c = 4 * (A.shape[1] / 16) ** 0.5 + 8
+    allowed = c * 2.0**-24 * (np.abs(A) @ np.abs(B)) + 2.0**-11 * np.abs(exact)
+    return float((np.abs(C.astype(np.float64) - exact) / allowed).max())
+
+
+def time_on_gpu(kernel, M, N, K):
+    """Median seconds of one launch and the result's largest error, on PyTorch's GPU; None without one."""
+    try:
+        import torch
+    except ImportError:
+        return None
+    if not torch.cuda.is_available():
+        return None
+    A, B = inputs(M, N, K)
+    a, b = torch.from_numpy(A).cuda(), torch.from_numpy(B).cuda()
+    C = kernel(a, b)  # also warms up
+    times = []
+    for _ in range(20):
+        start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+        start.record()
+        kernel(a, b)
+        end.record()
+        end.synchronize()
+        times.append(start.elapsed_time(end) / 1e3)
+    return float(np.median(times)), largest_error(C.cpu().numpy(), A, B)
+
+
+def main():
+    M, N, K = (int(word) for word in sys.argv[1:4]) if len(sys.argv) > 3 else (256, 256, 256)
+    kernel = tilelang.compile(gemm(M, N, K), out_idx=[2])  # C is allocated and returned
+
+    A, B = inputs(M, N, K)
+    error = largest_error(kernel(A, B), A, B)
+    print(f"CPU: {M} x {N} x {K}, largest error {error:.2f} of what rounding explains")
+    assert error <= 1
+
+    M, N, K = (M, N, K) if len(sys.argv) > 3 else (4096, 4096, 4096)
+    measured = time_on_gpu(tilelang.compile(gemm(M, N, K), out_idx=[2]), M, N, K)
+    if measured:
+        seconds, error = measured
+        speed = 2 * M * N * K / seconds / 1e12
+        print(f"GPU: {M} x {N} x {K}, {seconds * 1e6:.0f} us, {speed:.0f} TFLOP/s, largest error {error:.2f} of the same")
+        assert error <= 1
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,62 @@
+"""Fixtures for the whole suite."""
+from __future__ import annotations
+
+import functools
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+# Programs written for TileLang 0.1.15 by others, run unmodified where a checkout has them beside it.
+OTHERS_PROGRAMS = Path(os.environ.get("TILELANG_TEST_PROGRAMS", ROOT.parent / "shared" / "seeds"))
+
+
+@functools.cache
+def gpu_missing() -> str:
+    """Why the tests marked `gpu` cannot run; empty where they can.  Asks the driver, and never hides a broken one: an error other
+    than "no driver" or "no device" is reported."""
+    from cuda.bindings import driver
+
+    try:
+        (status,) = driver.cuInit(0)
+    except RuntimeError as error:  # the bindings raise this where libcuda is missing
+        return f"no CUDA driver: {error}"
+    if status in (driver.CUresult.CUDA_ERROR_NO_DEVICE, driver.CUresult.CUDA_ERROR_STUB_LIBRARY):
+        return f"no GPU: {status.name}"
+    assert status == driver.CUresult.CUDA_SUCCESS, status
+    status, device = driver.cuDeviceGet(0)
+    assert status == driver.CUresult.CUDA_SUCCESS, status
+    attribute = driver.CUdevice_attribute
+    numbers = (attribute.CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, attribute.CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR)
+    capability = tuple(driver.cuDeviceGetAttribute(number, device)[1] for number in numbers)
+    return "" if capability == (9, 0) else f"the GPU's compute capability is {capability}, the kernels are for (9, 0)"
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Skips what is marked `gpu` where there is no such GPU."""
+    marked = [item for item in items if item.get_closest_marker("gpu")]
+    if marked and (reason := gpu_missing()):
+        for item in marked:
+            item.add_marker(pytest.mark.skip(reason=reason))
+
+
+RunPython = Callable[..., subprocess.CompletedProcess[str]]
+
+
+@pytest.fixture
+def run_python(tmp_path: Path) -> RunPython:
+    """Runs a fresh interpreter in an empty folder on this checkout: run_python("-c", "...", PYTHONHASHSEED="1").  Fails the test,
+    showing what it printed, unless it exits with `status` (0)."""
+
+    def run(*words: str, status: int = 0, **environment: str) -> subprocess.CompletedProcess[str]:
+        paths = [str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
+        variables = {**os.environ, "PYTHONPATH": os.pathsep.join(paths), **environment}
+        done = subprocess.run([sys.executable, *words], cwd=tmp_path, env=variables, capture_output=True, text=True, check=False)
+        assert done.returncode == status, f"exit status {done.returncode}\n{done.stdout}\n{done.stderr}"
+        return done
+
+    return run
