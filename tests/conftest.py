@@ -3,10 +3,12 @@ from __future__ import annotations
 
 import functools
 import os
+import runpy
 import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -60,3 +62,16 @@ def run_python(tmp_path: Path) -> RunPython:
         return done
 
     return run
+
+
+@pytest.fixture
+def load_program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[Path], dict[str, Any]]:
+    """Runs a Python file in an empty folder and returns its names; skips the test where the file is not there."""
+
+    def load(path: Path) -> dict[str, Any]:
+        if not path.exists():
+            pytest.skip(f"no {path}")
+        monkeypatch.chdir(tmp_path)
+        return runpy.run_path(str(path), run_name="program")
+
+    return load
