@@ -1,7 +1,6 @@
 """Fixtures for the whole suite."""
 from __future__ import annotations
 
-import functools
 import os
 import runpy
 import subprocess
@@ -17,25 +16,14 @@ ROOT = Path(__file__).resolve().parent.parent
 OTHERS_PROGRAMS = Path(os.environ.get("TILELANG_TEST_PROGRAMS", ROOT.parent / "shared" / "seeds"))
 
 
-@functools.cache
 def gpu_missing() -> str:
-    """Why the tests marked `gpu` cannot run; empty where they can.  Asks the driver, and never hides a broken one: an error other
-    than "no driver" or "no device" is reported."""
-    from cuda.bindings import driver
+    """Why the tests marked `gpu` cannot run here; empty where they can."""
+    from tilelang.runtime.device import probe
 
-    try:
-        (status,) = driver.cuInit(0)
-    except RuntimeError as error:  # the bindings raise this where libcuda is missing
-        return f"no CUDA driver: {error}"
-    if status in (driver.CUresult.CUDA_ERROR_NO_DEVICE, driver.CUresult.CUDA_ERROR_STUB_LIBRARY):
-        return f"no GPU: {status.name}"
-    assert status == driver.CUresult.CUDA_SUCCESS, status
-    status, device = driver.cuDeviceGet(0)
-    assert status == driver.CUresult.CUDA_SUCCESS, status
-    attribute = driver.CUdevice_attribute
-    numbers = (attribute.CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, attribute.CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR)
-    capability = tuple(driver.cuDeviceGetAttribute(number, device)[1] for number in numbers)
-    return "" if capability == (9, 0) else f"the GPU's compute capability is {capability}, the kernels are for (9, 0)"
+    found = probe()
+    if found.gpus and found.gpus[0].capability != (9, 0):
+        return f"{found.gpus[0].name} has compute capability {found.gpus[0].capability}; the kernels are for (9, 0)"
+    return found.reason
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

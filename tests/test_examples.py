@@ -9,7 +9,7 @@ import pytest
 
 from tests.conftest import OTHERS_PROGRAMS, ROOT, RunPython
 
-EXAMPLES = sorted(path for path in (ROOT / "examples").glob("*.py") if path.name != "demo.py")
+EXAMPLES = sorted(path for path in (ROOT / "examples").glob("*.py") if not path.name.startswith("demo"))
 NO_GPU = {"CUDA_VISIBLE_DEVICES": ""}
 
 
