@@ -210,9 +210,9 @@ class If(Stmt):
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class Elected(Stmt):
     """`body` is done by one thread: lane 0 of warp `warp` (counted within the role).  It may wait and issue; the other threads of
-    the role go on to what follows."""
+    the role go on to what follows.  `warp` None: by lane 0 of every warp of the role, and then the body does not wait."""
 
-    warp: int
+    warp: int | None
     body: Body
 
 

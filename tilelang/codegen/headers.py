@@ -1,0 +1,30 @@
+"""The `.cuh` files of our PTX wrappers: read from the package, or inlined into a standalone file."""
+from __future__ import annotations
+
+import re
+from functools import cache
+from importlib import resources
+
+_INCLUDE = re.compile(r'^#include "(tl_\w+\.cuh)"\n', re.MULTILINE)
+
+
+@cache
+def header_texts() -> dict[str, str]:
+    """File name -> text of every header a kernel may include."""
+    folder = resources.files("tilelang.codegen") / "device"
+    return {entry.name: entry.read_text() for entry in sorted(folder.iterdir(), key=lambda e: e.name) if entry.name.endswith(".cuh")}
+
+
+def standalone(text: str) -> str:
+    """`text` with each of our headers inlined once, where it is first included: a file that plain nvcc accepts."""
+    seen: set[str] = set()
+
+    def inline(match: re.Match[str]) -> str:
+        name = match[1]
+        if name in seen:
+            return ""
+        seen.add(name)
+        body = header_texts()[name].replace("#pragma once\n", "")
+        return f"// ---- {name}\n{_INCLUDE.sub(inline, body)}\n"
+
+    return _INCLUDE.sub(inline, text)

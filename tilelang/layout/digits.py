@@ -1,0 +1,88 @@
+"""Fragment layouts as mixed-radix digits: where in registers, lanes and warps each element of a tile lives.
+
+Each logical dimension is a list of digits, most significant first; a digit has a size, an axis and a stride on that axis.  The
+digits' sizes multiply to the dimension's extent, so any extent with such a factorisation is exact, powers of two or not.
+
+Example, the columns of one 16-bit row of a wgmma accumulator of 24 columns: (3, REGISTER, 4), (4, LANE, 1), (2, REGISTER, 1).
+Column 13 = 1 * 8 + 2 * 2 + 1 lives in register 1 * 4 + 1 = 5 of lane 2.
+"""
+from __future__ import annotations
+
+import itertools
+import math
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Axis(StrEnum):
+    REGISTER = "register"
+    LANE = "lane"
+    WARP = "warp"
+
+
+@dataclass(frozen=True, slots=True)
+class Digit:
+    size: int
+    axis: Axis
+    stride: int
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where one element lives; the thread of the role is 32 * warp + lane."""
+
+    register: int
+    lane: int
+    warp: int
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """`dims[d]` are the digits of logical dimension d, most significant first.  Raises ValueError for a digit without size or for
+    two digits that step on each other (a layout is injective by construction)."""
+
+    dims: tuple[tuple[Digit, ...], ...]
+
+    def __post_init__(self) -> None:
+        digits = [digit for dim in self.dims for digit in dim]
+        if any(digit.size < 1 or digit.stride < 1 for digit in digits):
+            raise ValueError(f"digits have positive sizes and strides: {digits}")
+        for axis in Axis:
+            reach = 1
+            for digit in sorted((d for d in digits if d.axis is axis and d.size > 1), key=lambda d: d.stride):
+                if digit.stride < reach or digit.stride % reach:
+                    raise ValueError(f"digits overlap on axis {axis}: stride {digit.stride} within the reach {reach} of smaller ones")
+                reach = digit.stride * digit.size
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return tuple(math.prod(digit.size for digit in dim) for dim in self.dims)
+
+    def extent(self, axis: Axis) -> int:
+        """One more than the largest position used on an axis."""
+        return 1 + sum((d.size - 1) * d.stride for dim in self.dims for d in dim if d.axis is axis)
+
+    def place(self, index: tuple[int, ...]) -> Place:
+        """Where the element at `index` lives."""
+        at = dict.fromkeys(Axis, 0)
+        for position, dim in zip(index, self.dims, strict=True):
+            for digit in reversed(dim):
+                position, value = divmod(position, digit.size)
+                at[digit.axis] += value * digit.stride
+        return Place(at[Axis.REGISTER], at[Axis.LANE], at[Axis.WARP])
+
+    def element(self, place: Place) -> tuple[int, ...] | None:
+        """The index of the element that lives at `place`, None where none does."""
+        at = {Axis.REGISTER: place.register, Axis.LANE: place.lane, Axis.WARP: place.warp}
+        index = []
+        for dim in self.dims:
+            position = 0
+            for digit in dim:
+                position = position * digit.size + at[digit.axis] // digit.stride % digit.size
+            index.append(position)
+        found = tuple(index)
+        return found if self.place(found) == place else None
+
+    def indices(self) -> itertools.product[tuple[int, ...]]:
+        """All indices of the tile, row-major."""
+        return itertools.product(*(range(extent) for extent in self.shape))

@@ -1,0 +1,99 @@
+"""Which buffers a statement reads and writes, and walking statement lists.  Shared by the planning passes."""
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from tilelang.ir import tile
+from tilelang.ir.buffer import Buffer, Region
+from tilelang.ir.expr import Load
+from tilelang.ir.walk import walk
+
+
+def sub_bodies(stmt: tile.Stmt) -> tuple[tile.Body, ...]:
+    """The statement lists directly inside a statement."""
+    if isinstance(stmt, tile.If):
+        return (stmt.then, stmt.otherwise)
+    if isinstance(stmt, (tile.For, tile.While, tile.Parallel)):
+        return (stmt.body,)
+    return ()
+
+
+def _loads(*nodes: object) -> set[Buffer]:
+    return {n.buffer for node in nodes for n in walk(node) if isinstance(n, Load)}
+
+
+def _index_loads(region: Region) -> set[Buffer]:
+    return _loads(*region.base)
+
+
+def reads(stmt: tile.Stmt) -> set[Buffer]:
+    """Buffers that `stmt` itself reads, statements inside it not counted."""
+    match stmt:
+        case tile.Copy():
+            return {stmt.src.buffer} | _index_loads(stmt.src) | _index_loads(stmt.dst)
+        case tile.Gemm():
+            always_cleared = stmt.clear_accum is True
+            accumulator = set() if always_cleared else {stmt.c.buffer}
+            return {stmt.a.buffer, stmt.b.buffer} | accumulator
+        case tile.Reduce():
+            return {stmt.src.buffer} | (set() if stmt.clear else {stmt.dst.buffer})
+        case tile.Fill():
+            return _loads(stmt.value) | _index_loads(stmt.dst)
+        case tile.Let():
+            return _loads(stmt.value)
+        case tile.Store():
+            return _loads(stmt.value, *stmt.indices)
+        case tile.For():
+            return _loads(stmt.start, stmt.stop)
+        case tile.Parallel():
+            return _loads(*stmt.extents)
+        case tile.While() | tile.If():
+            return _loads(stmt.condition)
+    return set()
+
+
+def writes(stmt: tile.Stmt) -> set[Buffer]:
+    """Buffers that `stmt` itself writes, statements inside it not counted."""
+    match stmt:
+        case tile.Copy() | tile.Fill() | tile.Reduce():
+            return {stmt.dst.buffer}
+        case tile.Gemm():
+            return {stmt.c.buffer}
+        case tile.Store():
+            return {stmt.buffer}
+    return set()
+
+
+def statements(body: tile.Body) -> Iterator[tile.Stmt]:
+    """Every statement of a body and of the bodies inside it, in program order."""
+    for stmt in body:
+        yield stmt
+        for inner in sub_bodies(stmt):
+            yield from statements(inner)
+
+
+def reads_inside(stmt: tile.Stmt, buffer: Buffer) -> bool:
+    """Whether `stmt` or a statement inside it reads `buffer`."""
+    return any(buffer in reads(inner) for inner in statements((stmt,)))
+
+
+def touches_inside(stmt: tile.Stmt, buffer: Buffer) -> bool:
+    """Whether `stmt` or a statement inside it reads or writes `buffer`."""
+    return any(buffer in reads(inner) or buffer in writes(inner) for inner in statements((stmt,)))
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """A statement list and the statements around it, outermost first."""
+
+    body: tile.Body
+    around: tuple[tile.Stmt, ...] = ()
+
+
+def contexts(body: tile.Body, around: tuple[tile.Stmt, ...] = ()) -> Iterator[Context]:
+    """Every statement list of a kernel, outer lists first."""
+    yield Context(body, around)
+    for stmt in body:
+        for inner in sub_bodies(stmt):
+            yield from contexts(inner, (*around, stmt))

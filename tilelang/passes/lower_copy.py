@@ -1,0 +1,44 @@
+"""Copies between global and shared memory as TMA instructions."""
+from __future__ import annotations
+
+from tilelang.errors import Span
+from tilelang.ir import device as d
+from tilelang.ir.buffer import Region
+from tilelang.ir.device import SharedAddress, u32
+from tilelang.ir.expr import Expr, binary, is_const
+from tilelang.passes.plans import Box, TmaPlan
+
+
+def add(a: Expr, b: Expr | int) -> Expr:
+    """`a + b` without a zero."""
+    if isinstance(b, int):
+        return a if b == 0 else binary("+", a, b)
+    return a if is_const(b, 0) else b if is_const(a, 0) else binary("+", a, b)
+
+
+def coordinates(region: Region, box: Box) -> tuple[Expr, ...]:
+    """Where a box starts in the tensor, innermost dimension first."""
+    return tuple(add(base, step) for base, step in zip(reversed(region.base), reversed(box.steps), strict=True))
+
+
+def lower_tma_load(
+    plan: TmaPlan, region: Region, array: d.SharedArray, slot_offset: Expr, barrier: d.BarrierRef, span: Span | None
+) -> d.Body:
+    """The loads of one tile into one slot."""
+    address = add(SharedAddress(array), slot_offset)
+    return tuple(
+        d.TmaLoad(
+            map=plan.map, address=add(address, u32(box.offset_bytes)), barrier=barrier, coordinates=coordinates(region, box), span=span
+        )
+        for box in plan.boxes
+    )
+
+
+def lower_tma_store(plan: TmaPlan, region: Region, address: Expr, span: Span | None) -> d.Body:
+    """One thread stores a tile that lies complete in shared memory, and waits until the memory may be written again."""
+    stores = tuple(
+        d.TmaStore(map=plan.map, address=add(address, u32(box.offset_bytes)), coordinates=coordinates(region, box), span=span)
+        for box in plan.boxes
+    )
+    body = (*stores, d.BulkCommitGroup(span=span), d.BulkWaitGroupRead(pending=0, span=span))
+    return (d.Elected(warp=0, body=body, span=span),)

@@ -1,0 +1,54 @@
+"""From tile IR and its plans to device IR: the same program walked twice, once by the producer and once by the consumers.
+
+The producer's walk keeps the control flow and the loads, the consumers' walk keeps everything else and waits for a slot before
+its first reader and frees it after the last one.  Lowering decides nothing: what is not in a plan is an InternalError.
+"""
+from __future__ import annotations
+
+from tilelang.ir import device as d
+from tilelang.ir import tile
+from tilelang.ir.device import i32
+from tilelang.ir.expr import Var
+from tilelang.passes.lower_consumer import consumer_role
+from tilelang.passes.lower_producer import producer_role
+from tilelang.passes.lower_ring import make_barriers
+from tilelang.passes.plans import Plans
+from tilelang.target import Target
+
+
+def lower(kernel: tile.Kernel, plans: Plans, target: Target) -> d.DeviceKernel:
+    """The device kernel that the plans describe."""
+    barriers = tuple(make_barriers(channel, plans.roles.consumer_threads) for channel in plans.channels)
+    roles = [consumer_role(kernel, plans, barriers)]
+    if plans.roles.producer_threads:
+        roles.append(producer_role(kernel, plans, barriers))
+    arrays = tuple(dict.fromkeys(array for pair in barriers for array in (pair.full, pair.empty)))
+    maps = dict.fromkeys(plan.tma.map for plan in plans.copies.values() if plan.tma)
+    return d.DeviceKernel(
+        name=f"{kernel.name}_kernel", arch=target.arch, title=_title(kernel, plans, target), grid=tuple(a.extent for a in kernel.grid),
+        threads=plans.roles.threads, min_blocks_per_sm=plans.roles.min_blocks_per_sm, tensor_maps=tuple(maps),
+        scalars=tuple(param for param in kernel.params if isinstance(param, Var)), shared=tuple(plans.shared.arrays.values()),
+        shared_bytes=plans.shared.bytes, barriers=arrays, setup=_setup(kernel, arrays), roles=tuple(roles), span=kernel.span,
+    )  # fmt: skip
+
+
+def _title(kernel: tile.Kernel, plans: Plans, target: Target) -> str:
+    where = f" ({kernel.span.file.replace(chr(92), '/').rsplit('/', 1)[-1]}:{kernel.span.line})" if kernel.span else ""
+    grid = " x ".join(str(axis.extent) for axis in kernel.grid)
+    roles = plans.roles
+    producers = f" + {roles.producer_threads} producer" if roles.producer_threads else ""
+    mbarriers = 2 * sum(channel.stages for channel in plans.channels)
+    return (
+        f"{kernel.name}{where} for {target.arch}: grid {grid}, {roles.consumer_threads} consumer{producers} threads, "
+        f"{roles.min_blocks_per_sm} block{'s' * (roles.min_blocks_per_sm > 1)} per SM,\n"
+        f"{plans.shared.bytes} bytes of dynamic shared memory, {mbarriers} mbarriers"
+    )
+
+
+def _setup(kernel: tile.Kernel, arrays: tuple[d.BarrierArray, ...]) -> d.Body:
+    """Block indices by the author's names, and barriers that every thread and the TMA unit can see."""
+    grid = tuple(d.Declare(var=axis.var, value=index) for axis, index in zip(kernel.grid, d.BLOCK_IDX, strict=False))
+    if not arrays:
+        return grid
+    inits = tuple(d.MbarrierInit(barrier=d.BarrierRef(array, i32(i))) for array in arrays for i in range(array.count))
+    return (*grid, d.Elected(warp=0, body=(*inits, d.FenceMbarrierInit())), d.SyncThreads())

@@ -1,0 +1,61 @@
+"""What overlaps with what, and which work need not be done at all.
+
+An accumulator that is cleared right before its gemms need not be written with zeros: the first wgmma can ignore its old contents
+(scale-d = 0).  That is so if nothing else touches it in between and the gemm surely runs.
+"""
+from __future__ import annotations
+
+from tilelang.ir import tile
+from tilelang.ir.buffer import Buffer
+from tilelang.ir.expr import Const
+from tilelang.ir.tile import Fill, For, Gemm, Kernel
+from tilelang.ir.types import Scope
+from tilelang.passes.access import contexts, touches_inside
+from tilelang.passes.legalize import trip_count
+from tilelang.passes.plans import Clear
+from tilelang.trace import Decision, Rejection
+
+
+def plan_clears(kernel: Kernel) -> tuple[tuple[Clear, ...], tuple[Decision, ...]]:
+    """The clears that a gemm takes over."""
+    clears: list[Clear] = []
+    decisions: list[Decision] = []
+    for context in contexts(kernel.body):
+        for position, stmt in enumerate(context.body):
+            if isinstance(stmt, Fill) and _is_zero_accumulator(stmt):
+                clear, why_not = _taken_over(stmt, context.body[position + 1 :])
+                if clear:
+                    clears.append(clear)
+                decisions.append(_decision(stmt, clear, why_not))
+    return tuple(clears), tuple(decisions)
+
+
+def _is_zero_accumulator(fill: Fill) -> bool:
+    return fill.dst.buffer.scope is Scope.FRAGMENT and isinstance(fill.value, Const) and fill.value.value == 0
+
+
+def _taken_over(fill: Fill, rest: tile.Body) -> tuple[Clear | None, Rejection | None]:
+    """The clear as the first gemm's business, or the predicate that failed."""
+    buffer = fill.dst.buffer
+    user = next((stmt for stmt in rest if touches_inside(stmt, buffer)), None)
+    if isinstance(user, Gemm) and user.c.buffer is buffer:
+        return Clear(fill, user, None), None
+    if not isinstance(user, For):
+        return None, Rejection("scale-d = 0", "the next use is a gemm, or a loop around one", type(user).__name__)
+    trips = trip_count(user)
+    if trips is None:
+        return None, Rejection("scale-d = 0", "the loop surely runs", "its trip count is not constant")
+    gemm = _first_gemm(user, buffer)
+    if gemm is None:
+        return None, Rejection("scale-d = 0", "the loop's first use of the accumulator is a gemm", "it is not")
+    return Clear(fill, gemm, user), None
+
+
+def _first_gemm(loop: For, buffer: Buffer) -> Gemm | None:
+    user = next((stmt for stmt in loop.body if touches_inside(stmt, buffer)), None)
+    return user if isinstance(user, Gemm) and user.c.buffer is buffer else None
+
+
+def _decision(fill: Fill, clear: Clear | None, why_not: Rejection | None) -> Decision:
+    chosen = "none written: the first wgmma does not read the accumulator" if clear else "zeros are written to registers"
+    return Decision(fill.span, f"zeros for {fill.dst.buffer.name}", chosen, rejected=(why_not,) if why_not else ())
