@@ -1,7 +1,8 @@
 """Tile IR as text: Python in the source language, as the author could have written it, the same bytes in every process.
 
-Regions are slices with both ends (`A[by * 128 : by * 128 + 128, 0:64]`), a whole dimension is `:`, a whole buffer its name.  Distinct variables and
-buffers of one name are told apart by a suffix (`ko`, `ko_1`).  Parentheses appear where precedence needs them.
+Regions are slices with both ends (`A[by * 128 : by * 128 + 128, 0:64]`), a whole dimension is `:`, a whole buffer its name.
+Distinct variables and buffers of one name are told apart by a suffix (`ko`, `ko_1`).  Parentheses appear where precedence needs
+them.
 """
 from __future__ import annotations
 
