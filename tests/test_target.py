@@ -14,8 +14,8 @@ def no_default(monkeypatch):
 
 @pytest.mark.parametrize(
     "spelling",
-    [None, "auto", "cuda", "sm_90a", " cuda -arch=sm_90a ", "cuda --arch=sm_90a", {"kind": "cuda", "arch": "sm_90a"}, {"kind": "cuda"},
-     {"arch": "sm_90a"}, {"kind": "auto"}, '{"kind": "cuda", "arch": "sm_90a"}', SM_90A],
+    [None, "auto", "cuda", "sm_90a", " cuda -arch=sm_90a ", "cuda --arch=sm_90a", {"kind": "cuda", "arch": "sm_90a"},
+     {"kind": "cuda"}, {"arch": "sm_90a"}, {"kind": "auto"}, '{"kind": "cuda", "arch": "sm_90a"}', SM_90A],
 )  # fmt: skip
 def test_spellings(spelling):
     assert Target.parse(spelling) is SM_90A

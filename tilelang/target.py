@@ -50,9 +50,9 @@ class Target:
     def parse(target: Target | str | Mapping[str, object] | None = None, capability: tuple[int, int] | None = None) -> Target:
         """The target that a user's word for it means.
 
-        `target` is a `Target`, "auto", "cuda", "cuda -arch=sm_90a", "sm_90a", a mapping such as {"kind": "cuda", "arch": "sm_90a"}
-        (as text, too), or None for the environment variable TILELANG_DEFAULT_TARGET, else "auto".  Where no architecture is named,
-        it is that of the GPU at hand (`capability`) if it is one of ours, else sm_90a.
+        `target` is a `Target`, "auto", "cuda", "cuda -arch=sm_90a", "sm_90a", a mapping such as {"kind": "cuda",
+        "arch": "sm_90a"} (as text, too), or None for the environment variable TILELANG_DEFAULT_TARGET, else "auto".  Where no
+        architecture is named, it is that of the GPU at hand (`capability`) if it is one of ours, else sm_90a.
 
         Raises Unsupported (TL350) for a kind, an architecture or an option that does not exist here.
         """
@@ -138,6 +138,5 @@ def _from_words(text: str) -> tuple[str, str | None]:
 
 def _unsupported(message: str, hint: str = "") -> Unsupported:
     known = ", ".join(f'"{arch}"' for arch in TARGETS)
-    return Unsupported(
-        message, code="TL350", hint=hint, notes=(f'targets: "auto", "cuda", {known}, {{"kind": "cuda", "arch": "{SM_90A.arch}"}}',)
-    )
+    note = f'targets: "auto", "cuda", {known}, {{"kind": "cuda", "arch": "{SM_90A.arch}"}}'
+    return Unsupported(message, code="TL350", hint=hint, notes=(note,))
