@@ -21,8 +21,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from demo_gpu import download, median_seconds, torch_with_gpu, upload
 from gemm import gemm, inputs, largest_error
-from demo_gpu import GpuArray, median_seconds
 from rich.console import Console
 from rich.panel import Panel
 from rich.rule import Rule
@@ -35,19 +35,19 @@ from tilelang.runtime.device import probe
 TARGET = {"kind": "cuda", "arch": "sm_90a"}
 FLOAT16_INTEGERS = 2048  # every integer up to here is a float16
 
-# wrapper in the CUDA text, opcode in the machine code (a pattern), what it is for
+# wrapper in the CUDA text, its opcode in the machine code (a pattern), what it is for
 INSTRUCTIONS = (
-    ("tma_load", r"UTMALDG", "one instruction moves a whole tile from global to shared memory"),
-    ("mbarrier_arrive_expect_tx", r"SYNCS\.ARRIVE\.TRANS64(?!.*ART0)", "says how many bytes will arrive in a slot of the ring"),
-    ("mbarrier_wait", r"SYNCS\.PHASECHK", "waits until a slot is full, or free again"),
-    ("mbarrier_arrive", r"SYNCS\.ARRIVE", "hands a slot back to the producer"),
-    ("warpgroup_reg_dealloc", r"USETMAXREG\.DEALLOC", "the producer gives up registers"),
-    ("warpgroup_reg_alloc", r"USETMAXREG\.TRY_ALLOC", "the consumers take them"),
-    ("wgmma_ss", r"HGMMA", "128 threads multiply tiles straight from shared memory"),
-    ("stmatrix_x4", r"STSM", "the result goes from registers to shared memory ..."),
-    ("tma_store", r"UTMASTG", "... and from there to global memory, clipped at the matrix's edge"),
-)  # fmt: skip
-NEEDED = ("tma_load", "mbarrier_wait", "warpgroup_reg_dealloc", "warpgroup_reg_alloc", "wgmma_ss", "tma_store")
+    ("tma_load", r"UTMALDG.*", "one instruction moves a whole tile from global to shared memory"),
+    ("mbarrier_arrive_expect_tx", r"SYNCS\.ARRIVE\.TRANS64", "says how many bytes will land in a slot of the ring"),
+    ("mbarrier_try_wait", r"SYNCS\.PHASECHK.*", "waits until a slot has been filled, or freed"),
+    ("mbarrier_arrive", r"SYNCS\.ARRIVE\.TRANS64\.A1T0", "hands a slot back to the producer"),
+    ("warpgroup_reg_dealloc", r"USETMAXREG\.DEALLOC.*", "the producer gives registers up"),
+    ("warpgroup_reg_alloc", r"USETMAXREG\.TRY_ALLOC.*", "the consumers take them"),
+    ("wgmma_ss", r"HGMMA.*", "128 threads multiply tiles straight from shared memory"),
+    ("stmatrix_x4", r"STSM.*", "the result goes from registers to shared memory ..."),
+    ("tma_store", r"UTMASTG.*", "... and from there to global memory, clipped at the matrix's edge"),
+)
+NEEDED = ("tma_load", "mbarrier_try_wait", "warpgroup_reg_dealloc", "warpgroup_reg_alloc", "wgmma_ss", "tma_store")
 
 
 @dataclass
@@ -87,17 +87,22 @@ def machine_code(cubin: bytes) -> str | None:
 def show_instructions(console: Console, text: str, assembly: str | None, checks: Checks) -> None:
     """The table of instructions; checks that the pipeline's own are all there."""
     calls = Counter(re.findall(r"tl::(\w+)", text))
+    opcodes = Counter(re.findall(r"/\*[0-9a-f]{4,}\*/\s+(?:@!?U?P\w+\s+)?([A-Z]\w*(?:\.\w+)*)", assembly or ""))
     table = Table("in the CUDA text", "calls", "in machine code", "times", "what it does", box=None, padding=(0, 1))
     for name, pattern, purpose in INSTRUCTIONS:
-        found = re.findall(rf"^.*\b({pattern}[\w.]*)", assembly, re.MULTILINE) if assembly else []
-        opcode = Counter(found).most_common(1)[0][0] if found else "-"
-        table.add_row(f"tl::{name}", str(calls[name]), opcode, str(len(found)) if assembly else "-", purpose)
+        found = {opcode: count for opcode, count in opcodes.items() if re.fullmatch(pattern, opcode)}
+        table.add_row(f"tl::{name}", str(calls[name]), *machine_code_cells(found), purpose)
     console.print(table)
     if assembly is None:
         console.print("  (machine code is not shown: pip install nvidia-cuda-nvdisasm)")
     missing = [name for name in NEEDED if not calls[name]]
     answer = f"missing: {', '.join(missing)}" if missing else "yes"
     checks.add("TMA, mbarriers, register reallocation and wgmma are used", answer, not missing)
+
+
+def machine_code_cells(found: dict[str, int]) -> tuple[str, str]:
+    """The opcode, and how many there are in the machine code."""
+    return (max(found, key=lambda opcode: found[opcode]), str(sum(found.values()))) if found else ("-", "-")
 
 
 def compile_and_show(console: Console, size: int, checks: Checks) -> Any:
@@ -155,37 +160,24 @@ def multiply_on_gpu(size: int) -> Callable[[np.ndarray, np.ndarray], np.ndarray]
     kernel = tilelang.compile(gemm(size, size, size), target=TARGET)
 
     def run(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-        arrays = [GpuArray(array) for array in (a, b, np.full((size, size), np.nan, np.float16))]
-        kernel(*arrays)
-        result = arrays[2].numpy()
-        for array in arrays:
-            array.free()
-        return result
+        out = upload(np.full((size, size), np.nan, np.float16))
+        kernel(upload(a), upload(b), out)
+        return download(out)
 
     return run
 
 
 def time_on_gpu(size: int) -> str:
-    """The kernel's median time and speed, in words."""
+    """The median time and speed of the kernel, and with PyTorch of cuBLAS, in words."""
     kernel = tilelang.compile(gemm(size, size, size), target=TARGET)
-    a, b = inputs(size, size, size)
-    arrays = [GpuArray(array) for array in (a, b, np.zeros((size, size), np.float16))]
-    seconds = median_seconds(lambda: kernel(*arrays))
-    for array in arrays:
-        array.free()
-    return f"{size} x {size} x {size}: {seconds * 1e6:.0f} us, {2 * size**3 / seconds / 1e12:.0f} TFLOP/s{time_cublas(a, b)}"
+    a, b, out = (upload(array) for array in (*inputs(size, size, size), np.zeros((size, size), np.float16)))
 
+    def words(seconds: float) -> str:
+        return f"{seconds * 1e6:.0f} us, {2 * size**3 / seconds / 1e12:.0f} TFLOP/s"
 
-def time_cublas(a: np.ndarray, b: np.ndarray) -> str:
-    """What cuBLAS reaches on the same matrices, in words; empty without PyTorch."""
-    try:
-        import torch
-    except ImportError:
-        return ""
-    x, y = torch.from_numpy(a).cuda(), torch.from_numpy(b).cuda()
-    out = torch.empty(len(a), b.shape[1], device="cuda", dtype=torch.float16)
-    seconds = median_seconds(lambda: torch.matmul(x, y, out=out))
-    return f" (cuBLAS: {seconds * 1e6:.0f} us)"
+    line = f"{size} x {size} x {size}: {words(median_seconds(lambda: kernel(a, b, out)))}"
+    torch = torch_with_gpu()
+    return line + (f" (cuBLAS: {words(median_seconds(lambda: torch.matmul(a, b, out=out)))})" if torch else "")
 
 
 def show_gpu(console: Console, checks: Checks) -> None:
