@@ -1,0 +1,191 @@
+"""Running bodies of device IR: variables, loops, conditions, and the table from every kind of statement to what it does."""
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from tilelang.errors import InternalError
+from tilelang.ir import device
+from tilelang.ir.expr import Expr, Var
+from tilelang.ir.types import DType
+from tilelang.sim import instructions
+from tilelang.sim.strand import Steps, Strand
+from tilelang.sim.values import Value, convert
+
+
+def run_strand(strand: Strand) -> Steps:
+    """Setup, then the role's body."""
+    yield from run_body(strand.block.kernel.setup, strand)
+    strand.group = strand.role
+    yield from run_body(strand.role_body, strand)
+
+
+def run_body(body: device.Body, strand: Strand) -> Steps:
+    """The statements in order; a statement without a span has that of the statement around it."""
+    outer = strand.span
+    for stmt in body:
+        strand.span = stmt.span or outer
+        strand.block.count_step(strand)
+        step = STEP.get(type(stmt))
+        if step is None:
+            raise InternalError(f"the machine cannot run a {type(stmt).__name__}", code="TL930", span=strand.span)
+        waits = step(stmt, strand)
+        if waits is not None:
+            yield from waits
+    strand.span = outer
+
+
+# ---- variables and registers --------------------------------------------------------------------------------------------------
+
+
+def _converted(expr: Expr, dtype: DType, strand: Strand) -> Value:
+    return convert(strand.value(expr), expr.dtype, dtype)
+
+
+def _declare(stmt: device.Declare, strand: Strand) -> None:
+    strand.env[stmt.var] = _converted(stmt.value, stmt.var.dtype, strand)
+    if stmt.mutable:
+        strand.mutable.add(stmt.var)
+
+
+def _assign(stmt: device.Assign, strand: Strand) -> None:
+    _set(stmt.var, _converted(stmt.value, stmt.var.dtype, strand), strand)
+
+
+def _set(var: Var, value: Value, strand: Strand) -> None:
+    """Gives a mutable variable a new value in the active threads."""
+    if var not in strand.mutable:
+        raise InternalError(f"{var.name} is assigned and was not declared mutable", code="TL931", span=strand.span)
+    if strand.mask is not None:
+        numpy = var.dtype.numpy
+        value = np.where(strand.mask, np.asarray(value, numpy), np.asarray(strand.env[var], numpy))
+    strand.env[var] = value
+
+
+def _declare_registers(stmt: device.DeclareRegisters, strand: Strand) -> None:
+    strand.block.registers.declare(stmt.registers, strand.columns, strand.warpgroups, strand.span)
+
+
+def _register_store(stmt: device.RegisterStore, strand: Strand) -> None:
+    indices = tuple(strand.uniform(index, "a register index") for index in stmt.indices)
+    value = _converted(stmt.value, stmt.registers.dtype, strand)
+    strand.block.registers.store(stmt.registers, indices, strand.columns, strand.mask, strand.warpgroups, value, strand.span)
+
+
+def _ring_advance(stmt: device.RingAdvance, strand: Strand) -> None:
+    wraps = True
+    if stmt.stage is not None:
+        stage = strand.uniform(stmt.stage, "the stage of a ring") + 1
+        wraps = stage == stmt.stages
+        _set(stmt.stage, 0 if wraps else stage, strand)
+    if wraps:
+        _set(stmt.phase, strand.uniform(stmt.phase, "the phase of a ring") ^ 1, strand)
+
+
+# ---- structure ----------------------------------------------------------------------------------------------------------------
+
+
+def _tile_op(stmt: device.TileOp, strand: Strand) -> Steps:
+    return run_body(stmt.body, strand)
+
+
+def _for(stmt: device.For, strand: Strand) -> Steps:
+    if stmt.step == 0:
+        raise InternalError(f"the loop over {stmt.var.name} has step 0", code="TL933", span=strand.span)
+    bounds = (strand.uniform(stmt.start, "a loop bound"), strand.uniform(stmt.stop, "a loop bound"))
+    strand.claim(stmt, bounds)
+    for value in range(*bounds, stmt.step):
+        strand.env[stmt.var] = value
+        yield from run_body(stmt.body, strand)
+
+
+def _unroll(stmt: device.Unroll, strand: Strand) -> Steps:
+    for value in range(stmt.count):
+        strand.env[stmt.var] = value
+        yield from run_body(stmt.body, strand)
+
+
+def _if(stmt: device.If, strand: Strand) -> Steps:
+    if not stmt.uniform:
+        return _if_per_thread(stmt, strand)
+    taken = bool(strand.uniform(stmt.condition, "the condition of a uniform if"))
+    strand.claim(stmt, (int(taken),))
+    return run_body(stmt.then if taken else stmt.otherwise, strand)
+
+
+def _if_per_thread(stmt: device.If, strand: Strand) -> Steps:
+    """Both branches, each with only its threads active."""
+    condition, outer = strand.value(stmt.condition), strand.mask
+    strand.divergence += 1
+    for body, taken in ((stmt.then, True), (stmt.otherwise, False)):
+        if not isinstance(condition, np.ndarray):
+            if bool(condition) is taken:
+                yield from run_body(body, strand)
+            continue
+        chosen = condition if taken else ~condition
+        strand.mask = chosen if outer is None else chosen & outer
+        if strand.mask.any():
+            yield from run_body(body, strand)
+    strand.mask = outer
+    strand.divergence -= 1
+
+
+def _elected(stmt: device.Elected, strand: Strand) -> Steps:
+    strand.require_converged("a thread is elected")
+    if stmt.warp is None:
+        yield from _lane_zero_of_each_warp(stmt, strand)
+        return
+    if stmt.warp < 0 or 32 * stmt.warp >= strand.group.threads:
+        raise InternalError(f"{strand.group.name} has no warp {stmt.warp}", code="TL933", span=strand.span)
+    if strand.columns != strand.group.first_thread + 32 * stmt.warp:
+        return
+    strand.elected = True
+    yield from run_body(stmt.body, strand)
+    strand.elected = False
+
+
+def _lane_zero_of_each_warp(stmt: device.Elected, strand: Strand) -> Steps:
+    """The body under a mask; it does not wait, so no thread needs to be a strand of its own."""
+    strand.mask = strand.threads % 32 == 0
+    strand.divergence += 1
+    if strand.mask.any():
+        yield from run_body(stmt.body, strand)
+    strand.divergence -= 1
+    strand.mask = None
+
+
+STEP: dict[type[device.Stmt], Callable[[Any, Strand], Steps | None]] = {
+    device.TileOp: _tile_op,
+    device.Declare: _declare,
+    device.Assign: _assign,
+    device.DeclareRegisters: _declare_registers,
+    device.RegisterStore: _register_store,
+    device.For: _for,
+    device.Unroll: _unroll,
+    device.If: _if,
+    device.Elected: _elected,
+    device.RingAdvance: _ring_advance,
+    device.MbarrierInit: instructions.mbarrier_init,
+    device.FenceMbarrierInit: instructions.no_effect,
+    device.MbarrierExpectTx: instructions.mbarrier_expect_tx,
+    device.MbarrierArrive: instructions.mbarrier_arrive,
+    device.MbarrierWait: instructions.mbarrier_wait,
+    device.SyncThreads: instructions.sync_threads,
+    device.NamedBarrierSync: instructions.named_barrier_sync,
+    device.TmaLoad: instructions.tma_load,
+    device.TmaStore: instructions.tma_store,
+    device.BulkCommitGroup: instructions.bulk_commit_group,
+    device.BulkWaitGroupRead: instructions.bulk_wait_group_read,
+    device.StoreMatrix: instructions.store_matrix,
+    device.StoreShared: instructions.store_shared,
+    device.FenceProxyAsync: instructions.no_effect,
+    device.WgmmaFence: instructions.wgmma_fence,
+    device.WgmmaCommitGroup: instructions.wgmma_commit_group,
+    device.WgmmaWaitGroup: instructions.wgmma_wait_group,
+    device.WgmmaSS: instructions.wgmma_ss,
+    device.FenceRegisters: instructions.no_effect,
+    device.SetMaxRegisters: instructions.set_max_registers,
+}
+"""What each kind of statement does."""

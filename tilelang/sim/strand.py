@@ -1,0 +1,213 @@
+"""Strands: the threads of a role that march together, and how they meet for instructions that a whole role issues as one.
+
+A thread that an `Elected` body picks is a strand of its own, so that it can wait while the rest of its role goes on, as on the
+hardware.  All other threads of a role form one strand.  Setup is run by every strand before its role's body.
+"""
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tilelang.errors import HazardError
+from tilelang.ir import device
+from tilelang.ir.expr import Expr, Var
+from tilelang.ir.walk import walk
+from tilelang.sim.memory import Access
+from tilelang.sim.sync import Wait
+from tilelang.sim.values import Value, evaluate, scalar
+
+if TYPE_CHECKING:
+    from tilelang.sim.machine import Block
+
+Steps = Iterator[Wait]
+
+
+@dataclass(eq=False, slots=True)
+class Group:
+    """The threads that run one body: a role, or the whole block in setup.
+
+    `claims` holds, per uniform statement, what the strands found its condition or bounds to be, in order."""
+
+    name: str
+    first_thread: int
+    threads: int
+    strands: list[Strand] = field(default_factory=list)
+    meeting: Meeting | None = None
+    claims: dict[device.Stmt, list[tuple[int, ...]]] = field(default_factory=dict)
+
+    def warpgroups(self) -> tuple[int, ...]:
+        """The aligned warpgroups of the block that lie in this group; empty if its threads are not whole warpgroups."""
+        if self.first_thread % 128 or self.threads % 128:
+            return ()
+        return tuple(range(self.first_thread // 128, (self.first_thread + self.threads) // 128))
+
+
+@dataclass(eq=False, slots=True)
+class Meeting:
+    """One instruction that all strands of a group issue together: who came so far, with which operands."""
+
+    stmt: device.Stmt
+    arrived: list[tuple[Strand, tuple[Value, ...]]] = field(default_factory=list)
+    done: bool = False
+    result: Any = None
+
+
+@dataclass(eq=False)
+class Strand:
+    """Threads of one role that march together, with their variables.  `mask` is None where all of them are active."""
+
+    block: Block
+    threads: np.ndarray
+    group: Group
+    role: Group
+    role_body: device.Body
+    env: dict[Var, Value] = field(default_factory=dict)
+    mutable: set[Var] = field(default_factory=set)
+    mask: np.ndarray | None = None
+    span: Any = None
+    divergence: int = 0
+    elected: bool = False
+    waiting: Wait | None = None
+    finished: bool = False
+    rounds: dict[device.Stmt, int] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        first, count = int(self.threads[0]), len(self.threads)
+        contiguous = int(self.threads[-1]) - first == count - 1
+        self.columns = first if count == 1 else slice(first, first + count) if contiguous else self.threads
+        self.warpgroups = tuple(sorted({int(thread) // 128 for thread in self.threads}))
+        self.env[device.THREAD] = first if count == 1 else self.threads.astype(np.int32)
+        self.name = f"{self.role.name} thread {first}" if count == 1 else self.role.name
+
+    # ---- what expressions need --------------------------------------------------------------------------------------------------
+
+    def load_register(self, registers: device.Registers, indices: tuple[int, ...]) -> Value:
+        return self.block.registers.load(registers, indices, self.columns, self.mask, self.warpgroups, self.span)
+
+    def shared_address(self, array: device.SharedArray) -> int:
+        return self.block.shared.address(array)
+
+    # ---- operands of instructions -----------------------------------------------------------------------------------------------
+
+    def value(self, expr: Expr) -> Value:
+        return evaluate(expr, self)
+
+    def uniform(self, expr: Expr, what: str) -> int:
+        """An integer that all active threads agree on."""
+        return scalar(evaluate(expr, self), self, what)
+
+    def active(self) -> np.ndarray:
+        """Ids of the active threads."""
+        return self.threads if self.mask is None else self.threads[self.mask]
+
+    def only_thread(self, action: str) -> int:
+        """The one active thread.  Raises HazardError TL823 where several would issue `action`."""
+        active = self.active()
+        if len(active) != 1:
+            raise HazardError(
+                f"{self.name}: {len(active)} threads issue {action}, each of them a whole one", code="TL823", span=self.span,
+                hint="let one elected thread issue it",
+            )  # fmt: skip
+        return int(active[0])
+
+    def access(self, action: str, asynchronous: bool = False) -> Access:
+        return Access(self.name, action, self.span, asynchronous)
+
+    def require_converged(self, what: str, elected: bool = False) -> None:
+        """Raises HazardError TL843 for an instruction under a per-thread condition, or in an `Elected` body unless `elected`."""
+        if self.divergence or (self.elected and not elected):
+            where = "under a condition that differs between threads" if self.divergence else "by one elected thread"
+            raise HazardError(f"{self.name}: {what} {where}", code="TL843", span=self.span)
+
+    # ---- agreement --------------------------------------------------------------------------------------------------------------
+
+    def claim(self, stmt: device.Stmt, found: tuple[int, ...]) -> None:
+        """Records what a uniform statement found; all strands of the group must find the same each time they come by.
+
+        Raises HazardError TL842."""
+        if self.elected or self.divergence or len(self.group.strands) == 1:
+            return
+        turn = self.rounds.get(stmt, 0)
+        self.rounds[stmt] = turn + 1
+        seen = self.group.claims.setdefault(stmt, [])
+        if turn == len(seen):
+            seen.append(found)
+        elif seen[turn] != found:
+            raise HazardError(
+                f"{self.name}: a condition or bound that all threads of {self.group.name} must agree on is {found} here and "
+                f"{seen[turn]} in others",
+                code="TL842", span=self.span,
+            )  # fmt: skip
+
+    def meet(
+        self, stmt: device.Stmt, operands: tuple[Expr, ...], action: Callable[[Group, list[Value]], Any]
+    ) -> Iterator[Wait]:
+        """Waits for the other strands of the group at `stmt`; the last one performs `action` with the operands of all threads.
+        The generator returns what `action` returned.  Raises HazardError TL821 where strands are at different instructions."""
+        name = type(stmt).__name__
+        self.require_converged(f"{name} is issued")
+        values = tuple(evaluate(operand, self) for operand in operands)
+        meeting = self.group.meeting or Meeting(stmt)
+        if meeting.stmt is not stmt:
+            raise HazardError(
+                f"{self.name} is at {name} while other threads of its role are at {type(meeting.stmt).__name__}", code="TL821",
+                span=self.span,
+            )  # fmt: skip
+        meeting.arrived.append((self, values))
+        if len(meeting.arrived) == len(self.group.strands):
+            self.group.meeting = None
+            meeting.result = action(self.group, _merged(self.group, meeting, operands))
+            meeting.done = True
+        else:
+            self.group.meeting = meeting
+            yield Wait(lambda: meeting.done, lambda: f"the other threads of its role at {name}", self.span)
+        return meeting.result
+
+
+def _merged(group: Group, meeting: Meeting, operands: tuple[Expr, ...]) -> list[Value]:
+    """The operands over all threads of the group: uniform where all strands agree, else one element for each thread."""
+    merged = []
+    for position, operand in enumerate(operands):
+        values = [(strand, values[position]) for strand, values in meeting.arrived]
+        first = values[0][1]
+        if all(not isinstance(value, np.ndarray) and value == first for _, value in values):
+            merged.append(first)
+            continue
+        whole = np.empty(group.threads, operand.dtype.numpy)
+        for strand, value in values:
+            whole[strand.threads - group.first_thread] = value
+        merged.append(whole)
+    return merged
+
+
+def make_strands(block: Block, kernel: device.DeviceKernel) -> list[Strand]:
+    """Every thread of the block in exactly one strand, in the order of the roles; threads without a role come last."""
+    setup = Group("setup", 0, kernel.threads)
+    everywhere = _elected(kernel.setup, 0)
+    taken: set[int] = set()
+    strands: list[Strand] = []
+    for role in kernel.roles:
+        threads = range(role.first_thread, role.first_thread + role.threads)
+        taken.update(threads)
+        group = Group(role.name, role.first_thread, role.threads)
+        strands += _split(block, setup, group, role.body, threads, everywhere | _elected(role.body, role.first_thread))
+    rest = [thread for thread in range(kernel.threads) if thread not in taken]
+    strands += _split(block, setup, Group("threads without a role", 0, 0), (), rest, everywhere)
+    setup.strands = strands
+    return strands
+
+
+def _split(block: Block, setup: Group, role: Group, body: device.Body, threads: Any, elected: set[int]) -> list[Strand]:
+    sets = [[thread] for thread in threads if thread in elected]
+    sets.append([thread for thread in threads if thread not in elected])
+    role.strands = [Strand(block, np.array(one), setup, role, body) for one in sets if one]
+    return role.strands
+
+
+def _elected(body: device.Body, first_thread: int) -> set[int]:
+    """Threads that `Elected` statements of a body pick alone."""
+    picked = (node.warp for node in walk(body) if isinstance(node, device.Elected))
+    return {first_thread + 32 * warp for warp in picked if warp is not None}
