@@ -1,7 +1,5 @@
-"""Refuses by name what this path cannot take, and drops what never runs.  Ensures: only statements the later passes know."""
+"""Refuses by name what this path cannot take.  Ensures: only statements, scopes and sizes that the later passes know."""
 from __future__ import annotations
-
-import dataclasses
 
 from tilelang.errors import ResourceExceeded, Unsupported
 from tilelang.ir import tile
@@ -15,8 +13,8 @@ GRID_LIMITS = (2**31 - 1, 65535, 65535)
 _KNOWN = (tile.Copy, tile.Gemm, tile.Fill, tile.For, tile.Let)
 
 
-def legalize(kernel: tile.Kernel, target: Target) -> tile.Kernel:
-    """The kernel without loops of no trips.  Raises Unsupported or ResourceExceeded, naming the statement and the value."""
+def legalize(kernel: tile.Kernel, target: Target) -> None:
+    """Raises Unsupported or ResourceExceeded, naming the statement and the value."""
     if kernel.threads != CONSUMER_THREADS:
         raise Unsupported(
             f"threads={kernel.threads}: on {target.arch} this compiler takes threads=128 (one consumer warpgroup) so far",
@@ -26,15 +24,13 @@ def legalize(kernel: tile.Kernel, target: Target) -> tile.Kernel:
     for buffer in kernel.buffers:
         if buffer.scope not in (Scope.SHARED, Scope.FRAGMENT):
             raise Unsupported(f"{buffer.name}: {buffer.scope} buffers run on the CPU only so far", code="TL302", span=buffer.span)
-    body = _drop_empty_loops(kernel.body)
-    for stmt in statements(body):
+    for stmt in statements(kernel.body):
         if not isinstance(stmt, _KNOWN):
             name = type(stmt).__name__
             raise Unsupported(
                 f"{name} statements run on the CPU only so far; for {target.arch} there are copy, gemm, fill, clear and loops",
                 code="TL303", span=stmt.span,
             )  # fmt: skip
-    return kernel if body is kernel.body else dataclasses.replace(kernel, body=body)
 
 
 def _check_grid(kernel: tile.Kernel) -> None:
@@ -51,16 +47,3 @@ def trip_count(loop: tile.For) -> int | None:
     if isinstance(loop.start, Const) and isinstance(loop.stop, Const):
         return len(range(int(loop.start.value), int(loop.stop.value), loop.step))
     return None
-
-
-def _drop_empty_loops(body: tile.Body) -> tile.Body:
-    kept = []
-    for stmt in body:
-        if isinstance(stmt, tile.For):
-            if trip_count(stmt) == 0:
-                continue
-            inner = _drop_empty_loops(stmt.body)
-            if inner is not stmt.body:
-                stmt = dataclasses.replace(stmt, body=inner)
-        kept.append(stmt)
-    return body if len(kept) == len(body) and all(a is b for a, b in zip(kept, body, strict=True)) else tuple(kept)

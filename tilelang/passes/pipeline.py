@@ -47,6 +47,6 @@ def plan(kernel: Kernel, target: Target) -> tuple[Plans, tuple[Decision, ...]]:
 
 def compile_kernel(kernel: Kernel, target: Target, options: Mapping[str, object] | None = None) -> Lowered:
     """The device kernel of a tile kernel.  Raises KernelError subclasses for what the target or this compiler cannot take."""
-    legal = legalize(kernel, target)
-    plans, decisions = plan(legal, target)
-    return Lowered(legal, plans, lower(legal, plans, target), (*kernel.decisions, *decisions))
+    legalize(kernel, target)
+    plans, decisions = plan(kernel, target)
+    return Lowered(kernel, plans, lower(kernel, plans, target), (*kernel.decisions, *decisions))

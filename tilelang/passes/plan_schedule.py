@@ -43,8 +43,9 @@ def _taken_over(fill: Fill, rest: tile.Body) -> tuple[Clear | None, Rejection | 
     if not isinstance(user, For):
         return None, Rejection("scale-d = 0", "the next use is a gemm, or a loop around one", type(user).__name__)
     trips = trip_count(user)
-    if trips is None:
-        return None, Rejection("scale-d = 0", "the loop surely runs", "its trip count is not constant")
+    if not trips:
+        value = "its trip count is not constant" if trips is None else "it does not run at all"
+        return None, Rejection("scale-d = 0", "the loop surely runs", value)
     gemm = _first_gemm(user, buffer)
     if gemm is None:
         return None, Rejection("scale-d = 0", "the loop's first use of the accumulator is a gemm", "it is not")
