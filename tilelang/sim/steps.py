@@ -1,4 +1,5 @@
 """Running bodies of device IR: variables, loops, conditions, and the table from every kind of statement to what it does."""
+
 from __future__ import annotations
 
 from collections.abc import Callable

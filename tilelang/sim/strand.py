@@ -3,6 +3,7 @@
 A thread that an `Elected` body picks is a strand of its own, so that it can wait while the rest of its role goes on, as on the
 hardware.  All other threads of a role form one strand.  Setup is run by every strand before its role's body.
 """
+
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
@@ -142,9 +143,7 @@ class Strand:
                 code="TL842", span=self.span,
             )  # fmt: skip
 
-    def meet(
-        self, stmt: device.Stmt, operands: tuple[Expr, ...], action: Callable[[Group, list[Value]], Any]
-    ) -> Iterator[Wait]:
+    def meet(self, stmt: device.Stmt, operands: tuple[Expr, ...], action: Callable[[Group, list[Value]], Any]) -> Iterator[Wait]:
         """Waits for the other strands of the group at `stmt`; the last one performs `action` with the operands of all threads.
         The generator returns what `action` returned.  Raises HazardError TL821 where strands are at different instructions."""
         name = type(stmt).__name__

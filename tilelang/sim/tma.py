@@ -4,6 +4,7 @@ A box lies in shared memory row-major, innermost dimension first, without gaps, 
 addresses.  Elements outside the tensor read as zero and are not written.  (PTX ISA, "Tensors"; CUDA driver API,
 cuTensorMapEncodeTiled.)
 """
+
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
@@ -114,7 +115,10 @@ def check_map(record: TensorMap) -> None:
     rules = (
         (1 <= len(record.dims) <= 5, f"has {len(record.dims)} dimensions; 1 to 5 are possible"),
         (len(record.box) == len(record.dims), f"has a box of {len(record.box)} dimensions for {len(record.dims)}"),
-        (len(record.strides_bytes) == len(record.dims) - 1, f"has {len(record.strides_bytes)} strides for {len(record.dims)} dimensions"),
+        (
+            len(record.strides_bytes) == len(record.dims) - 1,
+            f"has {len(record.strides_bytes)} strides for {len(record.dims)} dimensions",
+        ),
         (all(1 <= dim <= 1 << 32 for dim in record.dims), f"has dimensions {record.dims}; each is 1 to 2**32"),
         (all(1 <= extent <= 256 for extent in record.box), f"has box {record.box}; each extent is 1 to 256"),
         (
@@ -136,16 +140,22 @@ def check_map(record: TensorMap) -> None:
 def _check_array(buffer: Buffer, array: np.ndarray) -> None:
     shape = tuple(buffer.shape)
     if all(isinstance(extent, int) for extent in shape) and array.shape != shape:
-        raise ArgumentError(f"{buffer.name} has shape {shape} and the array that came has {array.shape}", code="TL510", span=buffer.span)
+        raise ArgumentError(
+            f"{buffer.name} has shape {shape} and the array that came has {array.shape}", code="TL510", span=buffer.span
+        )
     if array.dtype != buffer.dtype.numpy:
-        raise ArgumentError(f"{buffer.name} is {buffer.dtype} and the array that came is {array.dtype}", code="TL510", span=buffer.span)
+        raise ArgumentError(
+            f"{buffer.name} is {buffer.dtype} and the array that came is {array.dtype}", code="TL510", span=buffer.span
+        )
 
 
 def _view(record: TensorMap, array: np.ndarray) -> np.ndarray:
     """The array as the map sees it, dimensions outermost first.  Raises InternalError TL941 where the two do not agree."""
     strides = (record.dtype.bytes, *record.strides_bytes)
     if record.dtype != record.tensor.dtype:
-        raise InternalError(f"tensor map {record.name} is {record.dtype} and {record.tensor.name} {record.tensor.dtype}", code="TL941")
+        raise InternalError(
+            f"tensor map {record.name} is {record.dtype} and {record.tensor.name} {record.tensor.dtype}", code="TL941"
+        )
     if _merged(record.dims, strides) != _merged(array.shape, array.strides):
         raise InternalError(
             f"tensor map {record.name} has dimensions {record.dims} with strides {strides} bytes (innermost first), and the array "
