@@ -14,6 +14,7 @@ import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -63,7 +64,7 @@ class Cubin:
 def bindings() -> Any:
     """The module `cuda.bindings.nvrtc`.  Raises Unavailable (TL601) where it or the NVRTC library is missing."""
     try:
-        from cuda.bindings import nvrtc
+        nvrtc = import_module("cuda.bindings.nvrtc")
     except ImportError as error:
         raise Unavailable(
             f"cuda.bindings.nvrtc cannot be imported: {error}", code="TL601", hint='pip install "cuda-bindings>=13,<14"'
@@ -98,10 +99,11 @@ def compile_text(
     """`text` compiled for `arch`, e.g. "sm_90a".
 
     `headers` maps the names that the text includes to their text.  `standalone` inlines them for the copy of the text that is
-    saved when the compilation fails.  Raises InternalError (TL901: the text does not compile, TL902: a remark that is not allowed),
-    ToolchainFailed (TL621) and Unavailable (TL601).
+    saved when the compilation fails.  Raises InternalError (TL901: the text does not compile, TL902: a remark that is not
+    allowed), ToolchainFailed (TL621) and Unavailable (TL601).
     """
-    arguments = (f"--gpu-architecture={arch}", "--std=c++17", "--ptxas-options=-v", *options)
+    # NVRTC's own cache would answer without the report of registers and spills.
+    arguments = (f"--gpu-architecture={arch}", "--std=c++17", "--no-cache", "--ptxas-options=-v", *options)
     status, image, log = _run(text, f"{name}.cu", headers or {}, arguments)
     if status == "NVRTC_ERROR_COMPILATION":
         raise InternalError(
