@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 from functools import cache
+from importlib import import_module
 from typing import Any
 
 from tilelang.errors import ToolchainFailed, Unavailable
@@ -13,7 +14,7 @@ def bindings() -> Any:
     """The module `cuda.bindings.driver`, initialised.  Raises Unavailable (TL601, TL611) where it or a GPU is missing."""
     require_gpu()
     try:
-        from cuda.bindings import driver
+        driver = import_module("cuda.bindings.driver")
     except ImportError as error:
         raise Unavailable(
             f"cuda.bindings.driver cannot be imported: {error}", code="TL601", hint='pip install "cuda-bindings>=13,<14"'

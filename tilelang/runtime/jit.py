@@ -17,7 +17,7 @@ from tilelang.runtime.arrays import is_array
 from tilelang.runtime.device import probe
 from tilelang.runtime.kernel import JITKernel, Program
 from tilelang.runtime.log import logger
-from tilelang.runtime.options import normalise, nvrtc_options
+from tilelang.runtime.options import PassConfigKey, normalise, nvrtc_options
 from tilelang.target import Target
 
 # other names for "compile with NVRTC, launch from Python", which is the only way here
@@ -57,7 +57,7 @@ def compile(  # noqa: A001 - the public name
     program = _program(func, Target.parse(target, _capability()), configs, compile_flags)
     kernel = JITKernel(program, found, configs)
     if any(program.target.runs_on(gpu.capability) for gpu in probe().gpus):
-        _compile_now(kernel, _verbose(verbose))
+        _compile_now(kernel, _verbose(verbose) or bool(configs.get(PassConfigKey.TL_ENABLE_PTXAS_VERBOSE_OUTPUT)))
     return kernel
 
 
@@ -211,8 +211,8 @@ def _frozen(value: Any) -> Any:
 
 
 def _surroundings(func: Any) -> list[tuple[str, Any]]:
-    """Names and values that a function takes from outside, where they are plain: closure values, and globals that it or a function
-    defined inside it uses."""
+    """Names and values that a function takes from outside, where they are plain: closure values, and globals that it or a
+    function defined inside it uses."""
     code = getattr(func, "__code__", None)
     if code is None:
         return []

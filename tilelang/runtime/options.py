@@ -35,8 +35,15 @@ class PassConfigKey(StrEnum):
     TL_ENABLE_DUMP_IR = "tl.enable_dump_ir"
 
 
+_EFFECTIVE = frozenset({
+    PassConfigKey.TL_ENABLE_FAST_MATH, PassConfigKey.TL_DISABLE_FAST_MATH, PassConfigKey.TL_PTXAS_REGISTER_USAGE_LEVEL,
+    PassConfigKey.TL_ENABLE_PTXAS_VERBOSE_OUTPUT, PassConfigKey.TL_DEVICE_COMPILE_FLAGS,
+})  # fmt: skip
+
+
 def normalise(pass_configs: Mapping[str, object] | None) -> dict[str, object]:
-    """The configuration by key string, sorted; a key that does not exist is dropped with a warning.
+    """The configuration by key string, sorted; a key that does not exist is dropped with a warning, and one that asks for
+    something that has no effect here gets a warning too.
 
     Raises ArgumentError (TL532) for something that is no mapping with string keys.
     """
@@ -47,10 +54,13 @@ def normalise(pass_configs: Mapping[str, object] | None) -> dict[str, object]:
     known = {key.value for key in PassConfigKey}
     found: dict[str, object] = {}
     for key, value in sorted(pass_configs.items()):
-        if str(key) in known:
-            found[str(key)] = value
-        else:
-            logger().warning("pass_configs: the key %r does not exist and is ignored%s", str(key), _nearest(str(key), known))
+        name = str(key)
+        if name not in known:
+            logger().warning("pass_configs: the key %r does not exist and is ignored%s", name, _nearest(name, known))
+            continue
+        found[name] = value
+        if value and name not in _EFFECTIVE:
+            logger().warning("pass_configs: %r has no effect here", name)
     return found
 
 
