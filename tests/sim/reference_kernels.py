@@ -44,7 +44,7 @@ def matmul(
         body=(
             tile.Copy(src=a[depth, rows] if transpose_a else a[rows, depth], dst=a_shared.whole()),
             tile.Copy(src=b[columns, depth] if transpose_b else b[depth, columns], dst=b_shared.whole()),
-            tile.Gemm(a=a_shared.whole(), b=b_shared.whole(), c=c_local.whole(), transpose_a=transpose_a, transpose_b=transpose_b),
+            gemm(a_shared, b_shared, c_local, transpose_a=transpose_a, transpose_b=transpose_b),
         ),
     )  # fmt: skip
     body = (
@@ -54,6 +54,21 @@ def matmul(
     )
     grid = (tile.GridAxis(bx, ceildiv(n, bn)), tile.GridAxis(by, ceildiv(m, bm)))
     return kernel((a, b, c), (a_shared, b_shared, c_local), body, grid)
+
+
+def gemm(a: Buffer, b: Buffer, c: Buffer, **options) -> tile.Gemm:
+    """A gemm of whole buffers."""
+    return tile.Gemm(a=a.whole(), b=b.whole(), c=c.whole(), **options)
+
+
+def serial(var: Var, stop: Expr | int, *body: tile.Stmt, start: Expr | int = 0, step: int = 1) -> tile.For:
+    """`for var in range(start, stop, step): body`."""
+    return tile.For(var=var, start=as_expr(start), stop=as_expr(stop), step=step, kind=LoopKind.SERIAL, body=body)
+
+
+def store(buffer: Buffer, indices: tuple, value: Expr | float) -> tile.Store:
+    """`buffer[indices] = value`."""
+    return tile.Store(buffer=buffer, indices=tuple(as_expr(i) for i in indices), value=as_expr(value, buffer.dtype))
 
 
 def slice_of(index: Expr, extent: int) -> slice:

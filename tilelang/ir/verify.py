@@ -244,7 +244,8 @@ def _faults(node: Expr, place: _Place) -> Iterator[str]:
         if node.dtype.is_int and not node.dtype.limits[0] <= node.value <= node.dtype.limits[1]:
             yield f"{node.value} is not in the range of {node.dtype}"
     elif not _well_typed(node):
-        yield f"operands of the wrong dtypes: {', '.join(str(child.dtype) for child in children(node) if isinstance(child, Expr))}"
+        dtypes = [str(child.dtype) for child in children(node) if isinstance(child, Expr)]
+        yield f"operands of the wrong dtypes: {', '.join(dtypes)}"
 
 
 def _well_typed(node: Expr) -> bool:
