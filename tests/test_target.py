@@ -1,4 +1,5 @@
 """Every spelling of a target, and every refusal."""
+
 import dataclasses
 
 import pytest

@@ -56,7 +56,8 @@ CASES = {
     ),
     "dtype": ((half().astype(np.int32), half()), "TL503", "add: parameter A: expected dtype float16, got int32", ""),
     "byte order": (
-        (half().astype(">f2"), half()), "TL503", "add: parameter A: expected dtype float16, got float16 in foreign byte order", "",
+        (half().astype(">f2"), half()), "TL503",
+        "add: parameter A: expected dtype float16, got float16 in foreign byte order", "",
     ),
     "rank": ((half(32), half()), "TL504", "add: parameter A: expected 2 dimensions (4, 8), got 1 dimension (32,)", ""),
     "number": ((np.float16(1), half()), "TL504", "add: parameter A: expected 2 dimensions (4, 8), got 0 dimensions ()", ""),
@@ -184,7 +185,8 @@ def test_empty_arrays_have_no_bytes_to_share():
 
 SCALARS = {
     "int": ("int32", 3, 3), "numpy": ("int32", np.int64(-5), -5), "true": ("bool", True, True), "float": ("float32", 0.5, 0.5),
-    "int for float": ("float32", 2, 2.0), "numpy float": ("float16", np.float32(1.5), 1.5), "inf": ("float16", float("inf"), float("inf")),
+    "int for float": ("float32", 2, 2.0), "numpy float": ("float16", np.float32(1.5), 1.5),
+    "inf": ("float16", float("inf"), float("inf")),
     "edge": ("uint8", 255, 255), "bfloat16": ("bfloat16", 3e38, 3e38),
 }  # fmt: skip
 
@@ -242,7 +244,8 @@ def test_out_idx_refusals_show_the_parameters(out_idx, message, hint):
         signature(program, out_idx)
     assert (caught.value.code, caught.value.message, caught.value.hint) == ("TL521", message, hint)
     assert caught.value.notes == (
-        "parameter 0: A: float16[4, 8]", "parameter 1: B: float16[4, 8]", "parameter 2: s: int32", "parameter 3: C: float16[4, 8]",
+        "parameter 0: A: float16[4, 8]", "parameter 1: B: float16[4, 8]", "parameter 2: s: int32",
+        "parameter 3: C: float16[4, 8]",
     )  # fmt: skip
 
 

@@ -118,9 +118,7 @@ def _cuda_interface(array: Any, framework: str) -> ArrayView:
     strides = face.get("strides")
     strides = compact(shape, None if strides is None else in_elements(strides, size))
     device = _device_of_pointer(pointer, array)
-    return ArrayView(
-        framework, device, f"cuda:{device}", pointer, dtype, shape, strides, readonly, face.get("stream"), keep=face
-    )
+    return ArrayView(framework, device, f"cuda:{device}", pointer, dtype, shape, strides, readonly, face.get("stream"), keep=face)
 
 
 def _typestr(text: str, dtype: Any) -> tuple[str, int]:
