@@ -11,8 +11,8 @@ WIDTHS = range(8, 257, 8)
 
 
 def isa_element(thread: int | np.ndarray, register: int | np.ndarray) -> tuple[int | np.ndarray, int | np.ndarray]:
-    """PTX ISA, "Register fragments for wgmma.mma_async.m64nNk16", figure of the accumulator D: in each warp, lanes of four share a
-    row of 8 x 8 blocks; a thread's registers come in pairs of columns, then rows 0-7 and 8-15, then the next 8 columns."""
+    """PTX ISA, "Register fragments for wgmma.mma_async.m64nNk16", figure of the accumulator D: in each warp, four lanes share a row
+    of 8 x 8 blocks; a thread's registers come in pairs of columns, then rows 0-7 and 8-15, then the next 8 columns."""
     warp, lane = thread // 32, thread % 32
     group, member = lane // 4, lane % 4
     pair, column = register // 2, register % 2
@@ -31,7 +31,7 @@ def threads_and_registers(layout: Layout) -> tuple[np.ndarray, np.ndarray]:
 def test_every_element_is_where_the_isa_says(m_tiles: int, n_tiles: int, n: int) -> None:
     layout = wgmma_accumulator(m_tiles, n_tiles, n)
     assert layout.shape == (WGMMA_M * m_tiles, n * n_tiles)
-    assert (layout.extent(Axis.REGISTER), layout.extent(Axis.LANE), layout.extent(Axis.WARP)) == (n // 2 * m_tiles * n_tiles, 32, 4)
+    assert [layout.extent(axis) for axis in (Axis.REGISTER, Axis.LANE, Axis.WARP)] == [n // 2 * m_tiles * n_tiles, 32, 4]
     thread, register = threads_and_registers(layout)
     tile, within = register // (n // 2), register % (n // 2)
     row, column = isa_element(thread, within)

@@ -10,8 +10,8 @@ from tilelang.layout.swizzle import PanelLayout, swizzle_address, swizzle_mask, 
 SWIZZLES = (0, 32, 64, 128)
 LINE_BYTES = 128
 
-# PTX ISA, "Tensor swizzling modes": for each line of 128 bytes (counted from an aligned start, and repeating), which 16-byte chunk of
-# the row-major tile stands at chunk position 0, 1, ... 7.
+# PTX ISA, "Tensor swizzling modes": for each line of 128 bytes (counted from an aligned start, and repeating), which 16-byte
+# chunk of the row-major tile stands at chunk position 0, 1, ... 7.
 CHUNK_TABLES = {
     0: ("01234567",),
     32: ("01234567", "10325476"),
@@ -36,19 +36,20 @@ def table_offset(layout: PanelLayout, row: int, column: int) -> int:
 
 def layouts() -> list[PanelLayout]:
     """Every swizzle and element size, with rows that are and are not whole periods, and one to three panels."""
-    found = []
-    for swizzle, element, rows in itertools.product(SWIZZLES, (1, 2, 4), (1, 2, 3, 4, 5, 7, 8, 9, 16, 24, 64)):
-        for width in ((swizzle, 2 * swizzle, 3 * swizzle) if swizzle else (16, 48, 80, 256)):
-            found.append(PanelLayout(rows, width // element, element, swizzle))
-    return found
+    return [
+        PanelLayout(rows, width // element, element, swizzle)
+        for swizzle, element, rows in itertools.product(SWIZZLES, (1, 2, 4), (1, 2, 3, 4, 5, 7, 8, 9, 16, 24, 64))
+        for width in ((swizzle, 2 * swizzle, 3 * swizzle) if swizzle else (16, 48, 80, 256))
+    ]
 
 
 def test_offsets_agree_with_the_tables_and_never_collide() -> None:
     checked = layouts()
     assert len(checked) == 11 * 3 * (3 * 3 + 4)
     for layout in checked:
-        offsets = [layout.offset_bytes(row, column) for row in range(layout.rows) for column in range(layout.columns)]
-        assert offsets == [table_offset(layout, row, column) for row in range(layout.rows) for column in range(layout.columns)], layout
+        elements = list(itertools.product(range(layout.rows), range(layout.columns)))
+        offsets = [layout.offset_bytes(*element) for element in elements]
+        assert offsets == [table_offset(layout, *element) for element in elements], layout
         # Every element's bytes lie in the tile and no two elements share one: together they are all of it.
         assert sorted(offsets) == list(range(0, layout.size_bytes, layout.element_bytes)), layout
 
