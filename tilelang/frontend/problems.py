@@ -1,0 +1,132 @@
+"""Turns whatever goes wrong while a kernel is being built into an error of `tilelang.errors` at the author's line."""
+from __future__ import annotations
+
+import builtins
+import os
+import sys
+from collections.abc import Iterable
+from types import CodeType, FrameType, TracebackType
+
+from tilelang.errors import InternalError, KernelError, NameProblem, Span, TileError, TypeProblem
+
+_PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+
+
+def close_match(name: str, candidates: Iterable[str]) -> str | None:
+    """The candidate that `name` most probably misspells."""
+    import difflib
+
+    found = difflib.get_close_matches(name, sorted(set(candidates)), n=1, cutoff=0.7)
+    return found[0] if found else None
+
+
+def code_span(code: CodeType, offset: int, line: int) -> Span:
+    """The source position of one bytecode instruction (`offset` in bytes)."""
+    positions = list(code.co_positions())
+    at = positions[offset // 2] if 0 <= offset // 2 < len(positions) else (line, None, None, None)
+    if at[2] is None or at[3] is None:
+        return Span(code.co_filename, line)
+    return Span(code.co_filename, at[0] or line, at[2], at[1] or line, at[3])
+
+
+def caller_span() -> Span | None:
+    """Where the innermost frame outside this package is; None if there is none with a real file."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and frame.f_code.co_filename.startswith((_PACKAGE, "<frozen")):
+        frame = frame.f_back
+    if frame is None or frame.f_code.co_filename.startswith("<"):
+        return None
+    return code_span(frame.f_code, frame.f_lasti, frame.f_lineno)
+
+
+def located(error: Exception, span: Span | None, kernel_file: str) -> TileError:
+    """`error` as an error of this package, at its own place or else at `span`, the statement being built."""
+    if isinstance(error, TileError):
+        if error.span is None:
+            error.span = span
+        return error
+    if isinstance(error, NameError):
+        return _name_problem(error, span, kernel_file)
+    if _raised_by_us(error) and not _is_users_value_error(error):
+        return InternalError(
+            f"{type(error).__name__}: {error}", code="TL901", span=span, hint="a fault of this compiler; please report it with the kernel"
+        )
+    if isinstance(error, AttributeError):
+        return _attribute_problem(error, span, kernel_file)
+    if isinstance(error, TypeError):
+        return TypeProblem(str(error), code="TL218" if _hint(error) else "TL213", span=span, hint=_hint(error))
+    if isinstance(error, RecursionError):
+        return KernelError("the kernel's Python code recurses too deeply", code="TL117", span=span)
+    return KernelError(f"the kernel's Python code raised {type(error).__name__}: {error}", code="TL117", span=span)
+
+
+def _frames(error: BaseException) -> list[TracebackType]:
+    found, traceback = [], error.__traceback__
+    while traceback is not None:
+        found.append(traceback)
+        traceback = traceback.tb_next
+    return found
+
+
+def _raised_by_us(error: Exception) -> bool:
+    frames = _frames(error)
+    return bool(frames) and frames[-1].tb_frame.f_code.co_filename.startswith(_PACKAGE)
+
+
+def _is_users_value_error(error: Exception) -> bool:
+    """The IR's own constructors refuse values of a wrong kind by TypeError and ValueError; those are the author's mistakes."""
+    frame = _frames(error)[-1].tb_frame
+    return isinstance(error, (TypeError, ValueError, OverflowError)) and os.path.dirname(frame.f_code.co_filename).endswith("ir")
+
+
+def _kernel_frame(error: Exception, kernel_file: str) -> TracebackType | None:
+    """The innermost traceback entry inside the kernel's file."""
+    return next((entry for entry in reversed(_frames(error)) if entry.tb_frame.f_code.co_filename == kernel_file), None)
+
+
+def _exact_span(error: Exception, span: Span | None, kernel_file: str) -> Span | None:
+    """The expression that failed, where the interpreter knows it; else the statement."""
+    entry = _kernel_frame(error, kernel_file)
+    if entry is None:
+        return span
+    exact = code_span(entry.tb_frame.f_code, entry.tb_lasti, entry.tb_lineno)
+    return exact if exact.end_column else span
+
+
+def _name_problem(error: NameError, span: Span | None, kernel_file: str) -> NameProblem:
+    name = error.name or _quoted(str(error))
+    entry = _kernel_frame(error, kernel_file)
+    names: set[str] = set(dir(builtins))
+    if entry is not None:
+        names |= {key for key in (*entry.tb_frame.f_locals, *entry.tb_frame.f_globals) if not key.startswith("__")}
+    found = close_match(name, names - {name})
+    unbound = isinstance(error, UnboundLocalError)
+    hint = f"did you mean {found!r}?" if found else "define it before the kernel, or assign it first"
+    message = f"{name!r} is used before it has a value" if unbound else f"name {name!r} is not defined"
+    return NameProblem(message, code="TL102", span=_exact_span(error, span, kernel_file), hint=hint)
+
+
+def _attribute_problem(error: AttributeError, span: Span | None, kernel_file: str) -> NameProblem:
+    names = [name for name in dir(error.obj) if not name.startswith("_")] if error.obj is not None else []
+    found = close_match(error.name or "", names)
+    return NameProblem(
+        str(error), code="TL102", span=_exact_span(error, span, kernel_file), hint=f"did you mean {found!r}?" if found else ""
+    )
+
+
+def _quoted(text: str) -> str:
+    parts = text.split("'")
+    return parts[1] if len(parts) > 2 else text
+
+
+def _hint(error: TypeError) -> str:
+    text = str(error)
+    if "no truth value" in text:
+        return "inside a kernel write `if`, `and`, `or`, `not` in the kernel itself or in a T.macro; plain helpers cannot branch on it"
+    if "indices must be integers" in text or "cannot be interpreted as an integer" in text or "__index__" in text:
+        return "this value is known only when the kernel runs; loop over a Python list, such as list(range(n)), to have it now"
+    if "object does not support item assignment" in text:
+        return "a plain helper function can only build expressions; decorate it with @T.macro to store into buffers"
+    if "for **" in text:
+        return "use T.pow(x, y)"
+    return ""
