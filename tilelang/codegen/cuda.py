@@ -5,29 +5,19 @@ instruction.  It is the same for the same kernel in every process.
 """
 from __future__ import annotations
 
-from tilelang.codegen.expressions import TL_TYPES, c_type
+from tilelang.codegen.expressions import TL_TYPES, c_type, storage_type
+from tilelang.codegen.headers import needed
 from tilelang.codegen.ops import Out
 from tilelang.ir import device as d
+from tilelang.ir.buffer import Buffer
 from tilelang.ir.walk import walk
 
 WARP_THREADS = 32
-
-# Headers in the order they are included, each with the nodes that need it.
-_HEADERS: tuple[tuple[str, tuple[type, ...]], ...] = (
-    ("tl_sync.cuh", (d.Elected, d.NamedBarrierSync, d.SetMaxRegisters, d.FenceProxyAsync)),
-    ("tl_mbarrier.cuh", (d.MbarrierInit,)),
-    ("tl_tma.cuh", (d.TmaLoad, d.TmaStore)),
-    ("tl_wgmma.cuh", (d.WgmmaSS,)),
-    ("tl_stmatrix.cuh", (d.StoreMatrix,)),
-    ("tl_shared.cuh", (d.StoreShared,)),
-)
-
 
 def emit(kernel: d.DeviceKernel) -> str:
     """The kernel's CUDA text, with `#include` lines for our headers (`codegen.headers` has their texts)."""
     out = Out()
     nodes = tuple(walk(kernel.setup)) + tuple(node for role in kernel.roles for node in walk(role.body))
-    _includes(nodes, out)
     for line in kernel.title.splitlines():
         out.text.line(f"// {line}")
     _reserve(kernel, out)
@@ -37,19 +27,19 @@ def emit(kernel: d.DeviceKernel) -> str:
         _block_setup(kernel, nodes, out)
         _roles(kernel, out)
     out.text.line("}")
-    return str(out.text)
+    text = str(out.text)
+    return "\n".join((*_includes(text), *_instructions(nodes), "", text))
 
 
-def _includes(nodes: tuple[object, ...], out: Out) -> None:
-    types = {type(node) for node in nodes}
-    out.text.line('#include "tl_types.cuh"')
-    for header, users in _HEADERS:
-        if types.intersection(users):
-            out.text.line(f'#include "{header}"')
-    shapes = sorted({(node.n, TL_TYPES[node.dtype]) for node in nodes if isinstance(node, d.WgmmaSS)})
-    for n, dtype in shapes:
-        out.text.line(f"TL_WGMMA_SS({n}, {dtype})")
-    out.text.line()
+def _includes(text: str) -> list[str]:
+    return [f'#include "{header}"' for header in needed(text)]
+
+
+def _instructions(nodes: tuple[object, ...]) -> list[str]:
+    """The wide instructions that the kernel asks the headers for."""
+    kinds = {d.WgmmaSS: "SS", d.WgmmaRS: "RS"}
+    wanted = {(kinds[type(node)], node.n, TL_TYPES[node.dtype]) for node in nodes if isinstance(node, (d.WgmmaSS, d.WgmmaRS))}
+    return [f"TL_WGMMA_{kind}({n}, {dtype})" for kind, n, dtype in sorted(wanted)]
 
 
 def _reserve(kernel: d.DeviceKernel, out: Out) -> None:
@@ -65,6 +55,7 @@ def _reserve(kernel: d.DeviceKernel, out: Out) -> None:
 
 def _signature(kernel: d.DeviceKernel, out: Out) -> None:
     params = [(f"const __grid_constant__ CUtensorMap {out.name(m)}", _map_note(m)) for m in kernel.tensor_maps]
+    params += [(f"{storage_type(t.dtype)}* __restrict__ {out.name(t)}", _tensor_note(t)) for t in kernel.pointers]
     params += [(f"const {c_type(scalar.dtype)} {out.name(scalar)}", "") for scalar in kernel.scalars]
     out.text.line(f'extern "C" __global__ void __launch_bounds__({kernel.threads}, {kernel.min_blocks_per_sm})')
     head = f"{out.names.of(kernel, kernel.name)}("
@@ -74,6 +65,10 @@ def _signature(kernel: d.DeviceKernel, out: Out) -> None:
         start = head if i == 0 else " " * len(head)
         end = ") {" if i == len(params) - 1 else ","
         out.text.line(f"{start}{param}{end}{'  // ' + note if note else ''}")
+
+
+def _tensor_note(tensor: Buffer) -> str:
+    return f"{tensor.dtype} {' x '.join(str(extent) for extent in tensor.shape)}"
 
 
 def _map_note(m: d.TensorMap) -> str:

@@ -13,9 +13,19 @@ from tilelang.ir.types import DType
 C_TYPES = {
     "bool": "bool", "int8": "signed char", "int16": "short", "int32": "int", "int64": "long long",
     "uint8": "unsigned char", "uint16": "unsigned short", "uint32": "uint32_t", "uint64": "uint64_t",
-    "float32": "float", "float64": "double",
+    "float16": "float", "bfloat16": "float", "float8_e4m3fn": "float", "float8_e5m2": "float", "float32": "float", "float64": "double",
 }  # fmt: skip
-TL_TYPES = {"float16": "f16", "bfloat16": "bf16"}
+TL_TYPES = {"float16": "f16", "bfloat16": "bf16", "float8_e4m3fn": "e4m3", "float8_e5m2": "e5m2"}
+# How elements lie in memory.
+STORAGE_TYPES = {
+    "float16": "uint16_t", "bfloat16": "uint16_t", "float8_e4m3fn": "uint8_t", "float8_e5m2": "uint8_t", "bool": "uint8_t",
+}  # fmt: skip
+
+
+def storage_type(dtype: DType) -> str:
+    """The C++ type of an element in memory."""
+    return STORAGE_TYPES.get(dtype) or c_type(dtype)
+
 
 # C++ operator and its precedence; a higher number binds tighter.
 _BINARY = {
@@ -24,6 +34,7 @@ _BINARY = {
 }  # fmt: skip
 _COMPARE = {"<": 10, "<=": 10, ">": 10, ">=": 10, "==": 9, "!=": 9}
 _ATOM, _UNARY, _SELECT = 20, 15, 2
+_FLOAT_CALLS = {"min": "fminf", "max": "fmaxf", "pow": "powf", "//": "tl::floor_div", "%": "tl::floor_mod"}
 # Operators whose mixing with + - * C++ programmers misread; their operands are always parenthesised.
 _CAREFUL = {"<<", ">>", "&", "^", "|"}
 
@@ -40,6 +51,10 @@ class Printer:
 
     def __init__(self, names: Names) -> None:
         self.names = names
+
+    def element(self, registers: device.Registers, indices: tuple[Expr, ...]) -> str:
+        """An element (or row) of a register array, indices as they are."""
+        return self.names.of(registers, registers.name) + "".join(f"[{self.text(index)}]" for index in indices)
 
     def text(self, value: Expr, above: int = 0) -> str:
         """C++ for `value`, parenthesised if it binds more loosely than `above`."""
@@ -79,6 +94,16 @@ def _unary(printer: Printer, value: expr.Unary) -> tuple[str, int]:
 
 
 def _binary(printer: Printer, value: expr.Binary) -> tuple[str, int]:
+    if value.dtype.is_int and value.dtype.bits < 32 and value.op not in ("min", "max"):
+        wide_int = expr.Binary(value.op, *(expr.Cast(x, expr.INT32) for x in (value.a, value.b)))
+        return f"static_cast<{c_type(value.dtype)}>({printer.text(wide_int)})", _ATOM
+    if is_narrow(value.dtype):
+        wide = expr.Binary(value.op, *(expr.Cast(x, expr.FLOAT32) for x in (value.a, value.b)))
+        if value.op in ("min", "max"):
+            return printer.text(wide), _ATOM
+        return _rounded(printer.text(wide), value.dtype), _ATOM
+    if value.dtype.is_float and value.op in _FLOAT_CALLS:
+        return f"{_FLOAT_CALLS[value.op]}({printer.text(value.a)}, {printer.text(value.b)})", _ATOM
     if value.op in ("//", "%"):
         helper = "tl::floor_div" if value.op == "//" else "tl::floor_mod"
         return f"{helper}({printer.text(value.a)}, {printer.text(value.b)})", _ATOM
@@ -109,7 +134,34 @@ def _select(printer: Printer, value: expr.Select) -> tuple[str, int]:
 
 
 def _cast(printer: Printer, value: expr.Cast) -> tuple[str, int]:
-    return f"static_cast<{c_type(value.dtype)}>({printer.text(value.value)})", _ATOM
+    source, target = value.value.dtype, value.dtype
+    inner = printer.text(value.value)
+    if is_narrow(target):
+        return _rounded(inner if source == "float32" or is_narrow(source) else f"static_cast<float>({inner})", target), _ATOM
+    if is_narrow(source) and target == "float32":
+        return _PRINT[type(value.value)](printer, value.value)
+    if source.is_float and target.is_int:
+        return f"tl::to_{target}({inner})", _ATOM
+    if target == "bool":
+        return f"{printer.text(value.value, 10)} != 0", _COMPARE["!="]
+    return f"static_cast<{c_type(target)}>({inner})", _ATOM
+
+
+def is_narrow(dtype: DType) -> bool:
+    """Whether values of `dtype` are float32 in registers, rounded after every operation."""
+    return dtype.is_float and dtype.bits < 32
+
+
+def _rounded(text: str, dtype: DType) -> str:
+    return f"tl::round_{TL_TYPES[dtype]}({text})"
+
+
+def _reinterpret(printer: Printer, value: expr.Reinterpret) -> tuple[str, int]:
+    source, target, inner = value.value.dtype, value.dtype, printer.text(value.value)
+    bits = f"tl::bits_{TL_TYPES[source]}({inner})" if is_narrow(source) else f"__float_as_int({inner})" if source == "float32" else inner
+    if is_narrow(target):
+        return f"tl::from_bits_{TL_TYPES[target]}({bits})", _ATOM
+    return (f"__int_as_float({bits})" if target == "float32" else f"static_cast<{c_type(target)}>({bits})"), _ATOM
 
 
 def _shared(printer: Printer, value: device.SharedAddress) -> tuple[str, int]:
@@ -117,11 +169,55 @@ def _shared(printer: Printer, value: device.SharedAddress) -> tuple[str, int]:
 
 
 def _register(printer: Printer, value: device.RegisterLoad) -> tuple[str, int]:
-    name = printer.names.of(value.registers, value.registers.name)
-    return name + "".join(f"[{printer.text(index)}]" for index in value.indices), _ATOM
+    registers = value.registers
+    if not registers.packed:
+        return printer.element(registers, value.indices), _ATOM
+    per_word = 32 // registers.dtype.bits
+    *rest, last = value.indices
+    word = printer.element(registers, (*rest, divide(last, per_word)))
+    return f"tl::unpack_{storage_name(registers.dtype)}<{remainder(last, per_word)}>({word})", _ATOM
+
+
+def storage_name(dtype: DType) -> str:
+    """The name of an element type in our wrappers: f16, e4m3, i8, u8, ..."""
+    return TL_TYPES.get(dtype) or dtype.replace("uint", "u").replace("int", "i").replace("bool", "u8")
+
+
+def remainder(index: Expr, unit: int) -> int:
+    """`index % unit` for an index into a packed array, whose variables all have factors that are multiples of `unit`."""
+    match index:
+        case expr.Const():
+            return int(index.value) % unit
+        case expr.Binary(op="*") if any(isinstance(x, expr.Const) and int(x.value) % unit == 0 for x in (index.a, index.b)):
+            return 0
+        case expr.Binary(op="+"):
+            return (remainder(index.a, unit) + remainder(index.b, unit)) % unit
+    raise InternalError(f"an index into a packed array is no known multiple of {unit}: {index}", code="TL901")
+
+
+def divide(index: Expr, unit: int) -> Expr:
+    """`index // unit` under the same condition: the number of the register that holds the element."""
+    match index:
+        case expr.Const():
+            return expr.Const(int(index.value) // unit, index.dtype)
+        case expr.Binary(op="*"):
+            a, b = (index.a, index.b) if isinstance(index.b, expr.Const) else (index.b, index.a)
+            factor = expr.Const(int(b.value) // unit, b.dtype)  # type: ignore[union-attr]
+            return a if factor.value == 1 else expr.Binary("*", a, factor)
+        case expr.Binary(op="+"):
+            a, b = divide(index.a, unit), divide(index.b, unit)
+            carry = (remainder(index.a, unit) + remainder(index.b, unit)) // unit
+            total = a if expr.is_const(b, 0) else b if expr.is_const(a, 0) else expr.Binary("+", a, b)
+            return expr.Binary("+", total, expr.Const(carry)) if carry else total
+    raise InternalError(f"an index into a packed array that cannot be divided by {unit}: {index}", code="TL901")
 
 
 def _call(printer: Printer, value: expr.Call) -> tuple[str, int]:
+    if value.fn in MATH:
+        if value.dtype.is_int:
+            return f"{'abs' if value.fn == 'abs' else value.fn}({printer.text(value.args[0])})", _ATOM
+        text = f"{MATH[value.fn]}({', '.join(printer.text(arg) for arg in value.args)})"
+        return (_rounded(text, value.dtype) if is_narrow(value.dtype) else text), _ATOM
     if value.fn not in _CALLS:
         raise InternalError(f"function {value.fn} has no printing yet", code="TL901")
     return _CALLS[value.fn](printer, value.args), _ATOM
@@ -143,10 +239,21 @@ def _descriptor_low(printer: Printer, args: tuple[Expr, ...]) -> str:
     return f"tl::descriptor_low({', '.join(printer.text(arg) for arg in args)})"
 
 
+def _swizzle(printer: Printer, args: tuple[Expr, ...]) -> str:
+    address, width = args
+    return f"tl::swizzle<{printer.text(width)}>({printer.text(address)})"
+
+
+MATH = {
+    "exp": "expf", "exp2": "tl::exp2", "log": "logf", "log2": "log2f", "sqrt": "sqrtf", "rsqrt": "rsqrtf", "tanh": "tanhf",
+    "sigmoid": "tl::sigmoid", "floor": "floorf", "ceil": "ceilf", "abs": "fabsf", "round": "rintf", "trunc": "truncf",
+    "sin": "sinf", "cos": "cosf", "erf": "erff",
+}  # fmt: skip
 _CALLS: dict[str, Callable[[Printer, tuple[Expr, ...]], str]] = {
     "pack": _pack,
     "matrix_descriptor": _matrix_descriptor,
     "descriptor_low": _descriptor_low,
+    "swizzle": _swizzle,
 }
 _PRINT: dict[type, Callable[..., tuple[str, int]]] = {
     expr.Const: _const,
@@ -156,6 +263,7 @@ _PRINT: dict[type, Callable[..., tuple[str, int]]] = {
     expr.Compare: _compare,
     expr.Select: _select,
     expr.Cast: _cast,
+    expr.Reinterpret: _reinterpret,
     expr.Call: _call,
     device.SharedAddress: _shared,
     device.RegisterLoad: _register,

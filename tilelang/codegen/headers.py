@@ -15,6 +15,22 @@ def header_texts() -> dict[str, str]:
     return {entry.name: entry.read_text() for entry in sorted(folder.iterdir(), key=lambda e: e.name) if entry.name.endswith(".cuh")}
 
 
+_DEFINES = re.compile(r"TL_DEVICE [\w:]+\*? (\w+)\(")
+_USES = re.compile(r"\btl::(\w+)")
+
+
+@cache
+def _header_of() -> dict[str, str]:
+    """Wrapper name -> the header that defines it."""
+    return {name: header for header, text in header_texts().items() for name in _DEFINES.findall(text)}
+
+
+def needed(text: str) -> tuple[str, ...]:
+    """The headers whose wrappers a kernel's text uses, the types first."""
+    used = {_header_of()[name] for name in _USES.findall(text) if name in _header_of()}
+    return ("tl_types.cuh", *sorted(used - {"tl_types.cuh"}))
+
+
 def standalone(text: str) -> str:
     """`text` with each of our headers inlined once, where it is first included: a file that plain nvcc accepts."""
     seen: set[str] = set()

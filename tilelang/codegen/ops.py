@@ -5,9 +5,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from tilelang.codegen.emit import Names, Text
-from tilelang.codegen.expressions import TL_TYPES, Printer, bare, c_type
+from tilelang.codegen.expressions import TL_TYPES, Printer, bare, c_type, divide, is_narrow, storage_name
 from tilelang.ir import device as d
-from tilelang.ir.expr import Expr, Var
+from tilelang.ir.buffer import Buffer
+from tilelang.ir.expr import Cast, Expr, Var
 
 
 class Out:
@@ -22,7 +23,7 @@ class Out:
     def expr(self, value: Expr) -> str:
         return self.printer.text(value)
 
-    def name(self, thing: Var | d.SharedArray | d.BarrierArray | d.Registers | d.TensorMap) -> str:
+    def name(self, thing: Var | Buffer | d.SharedArray | d.BarrierArray | d.Registers | d.TensorMap) -> str:
         return self.names.of(thing, thing.name)
 
     def barrier(self, ref: d.BarrierRef) -> str:
@@ -60,13 +61,44 @@ def _assign(op: d.Assign, out: Out) -> None:
 
 
 def _declare_registers(op: d.DeclareRegisters, out: Out) -> None:
-    shape = "".join(f"[{extent}]" for extent in op.registers.shape)
-    out.text.line(f"{c_type(op.registers.dtype)} {out.name(op.registers)}{shape};")
+    registers = op.registers
+    per_word = 32 // registers.dtype.bits if registers.packed else 1
+    shape = "".join(f"[{extent}]" for extent in (*registers.shape[:-1], registers.shape[-1] // per_word))
+    note = f"  // {per_word} {registers.dtype} each" if registers.packed else ""
+    out.text.line(f"{_register_type(registers)} {out.name(registers)}{shape};{note}")
+
+
+def _register_type(registers: d.Registers) -> str:
+    return "uint32_t" if registers.packed else c_type(registers.dtype)
 
 
 def _register_store(op: d.RegisterStore, out: Out) -> None:
     indices = "".join(f"[{out.expr(index)}]" for index in op.indices)
     out.text.line(f"{out.name(op.registers)}{indices} = {out.expr(op.value)};")
+
+
+def _register_store_word(op: d.RegisterStoreWord, out: Out) -> None:
+    *rest, last = op.indices
+    target = out.printer.element(op.registers, (*rest, divide(last, len(op.values))))
+    out.text.line(f"{target} = {_word(op.values, out)};")
+
+
+def _word(values: tuple[Expr, ...], out: Out) -> str:
+    """One 32-bit word of the values: one of 32 bits, or 2 or 4 narrow ones, whose rounding the packing does."""
+    dtype = values[0].dtype
+    if len(values) == 1:
+        return out.expr(values[0])
+    return f"tl::pack_{storage_name(dtype)}({', '.join(_unrounded(value, out) for value in values)})"
+
+
+def _unrounded(value: Expr, out: Out) -> str:
+    rounds = isinstance(value, Cast) and is_narrow(value.dtype) and value.value.dtype == "float32"
+    return out.expr(value.value) if rounds else out.expr(value)  # type: ignore[attr-defined]
+
+
+def _while(op: d.While, out: Out) -> None:
+    with out.block(f"while ({out.expr(op.condition)})"):
+        out.body(op.body)
 
 
 def _for(op: d.For, out: Out) -> None:
@@ -151,8 +183,75 @@ def _store_matrix(op: d.StoreMatrix, out: Out) -> None:
             out.text.line(f"{out.expr(value)}{');' if i == len(op.values) - 1 else ','}")
 
 
+def _words(values: tuple[Expr, ...], out: Out) -> str:
+    """The 32-bit words of a vector store."""
+    per_word = max(32 // values[0].dtype.bits, 1)
+    return ", ".join(_word(values[i : i + per_word], out) for i in range(0, len(values), per_word))
+
+
+def _guard(predicate: Expr | None, out: Out) -> str:
+    return f"if ({out.expr(predicate)}) " if predicate is not None else ""
+
+
+def _element(value: Expr, out: Out) -> str:
+    """One element as it lies in memory."""
+    if is_narrow(value.dtype):
+        return f"tl::bits_{storage_name(value.dtype)}({_unrounded(value, out)})"
+    return out.expr(value)
+
+
 def _store_shared(op: d.StoreShared, out: Out) -> None:
-    out.text.line(f"tl::store_shared({out.expr(op.address)}, {', '.join(out.expr(value) for value in op.values)});")
+    guard, address, dtype = _guard(op.predicate, out), out.expr(op.address), op.values[0].dtype
+    if len(op.values) * dtype.bits >= 32:
+        out.text.line(f"{guard}tl::store_shared({address}, {_words(op.values, out)});")
+    else:
+        out.text.line(f"{guard}tl::store_shared_b{dtype.bits}({address}, {_element(op.values[0], out)});")
+
+
+def _store_global(op: d.StoreGlobal, out: Out) -> None:
+    guard, tensor = _guard(op.predicate, out), out.name(op.tensor)
+    if len(op.values) == 1:
+        out.text.line(f"{guard}{tensor}[{out.expr(op.offset)}] = {_element(op.values[0], out)};")
+    else:
+        out.text.line(f"{guard}tl::store_global({tensor} + {out.printer.text(op.offset, 13)}, {_words(op.values, out)});")
+
+
+def _load_global(op: d.LoadGlobal, out: Out) -> None:
+    tensor, dtype = out.name(op.tensor), op.target.dtype
+    if op.count == 1 and not op.target.packed:
+        element = f"{tensor}[{out.expr(op.offset)}]"
+        _load_one(op, f"tl::from_bits_{storage_name(dtype)}({element})" if is_narrow(dtype) else element, out)
+    else:
+        _load_words(op, "tl::load_global", f"{tensor} + {out.printer.text(op.offset, 13)}", out)
+
+
+def _load_shared(op: d.LoadShared, out: Out) -> None:
+    address, dtype = out.expr(op.address), op.target.dtype
+    if op.count == 1 and dtype.bits < 32:
+        element = f"tl::load_shared_b{dtype.bits}({address})"
+        _load_one(op, f"tl::from_bits_{storage_name(dtype)}({element})" if is_narrow(dtype) else element, out)
+    else:
+        _load_words(op, "tl::load_shared", address, out)
+
+
+def _load_one(op: d.LoadGlobal | d.LoadShared, element: str, out: Out) -> None:
+    value = f"{out.expr(op.predicate)} ? {element} : 0" if op.predicate is not None else element
+    out.text.line(f"{out.printer.element(op.target, op.first)} = {value};")
+
+
+def _load_words(op: d.LoadGlobal | d.LoadShared, call: str, source: str, out: Out) -> None:
+    """A vector load into consecutive registers; where the predicate fails they become zero."""
+    per_word = 32 // op.target.dtype.bits if op.target.packed else 1
+    *rest, last = op.first
+    first = divide(last, per_word) if per_word > 1 else last
+    where = f"&{out.printer.element(op.target, (*rest, first))}"
+    predicate = f", {out.expr(op.predicate)}" if op.predicate is not None else ""
+    out.text.line(f"{call}<{op.count // per_word}>({where}, {source}{predicate});")
+
+
+def _shuffle(op: d.ShuffleXor, out: Out) -> None:
+    value = out.expr(op.value)
+    out.text.line(f"const {c_type(op.var.dtype)} {out.name(op.var)} = __shfl_xor_sync(0xffffffff, {value}, {op.lane_mask});")
 
 
 def _wgmma_wait(op: d.WgmmaWaitGroup, out: Out) -> None:
@@ -164,6 +263,15 @@ def _wgmma_ss(op: d.WgmmaSS, out: Out) -> None:
     out.text.line(f"tl::wgmma_ss<{op.n}, tl::{TL_TYPES[op.dtype]}, {majors}>({out.registers(op.accumulator)},")
     with out.text.indented(), out.text.indented():
         out.text.line(f"{out.expr(op.a)},")
+        out.text.line(f"{out.expr(op.b)}, {out.expr(op.accumulate)});")
+
+
+def _wgmma_rs(op: d.WgmmaRS, out: Out) -> None:
+    major = "tl::MN_MAJOR" if op.b_mn_major else "tl::K_MAJOR"
+    *rest, last = op.a_first
+    a = f"&{out.printer.element(op.a, (*rest, divide(last, 2)))}"
+    out.text.line(f"tl::wgmma_rs<{op.n}, tl::{TL_TYPES[op.dtype]}, {major}>({out.registers(op.accumulator)}, {a},")
+    with out.text.indented(), out.text.indented():
         out.text.line(f"{out.expr(op.b)}, {out.expr(op.accumulate)});")
 
 
@@ -185,7 +293,11 @@ EMIT: dict[type, Callable[..., None]] = {
     d.Assign: _assign,
     d.DeclareRegisters: _declare_registers,
     d.RegisterStore: _register_store,
+    d.RegisterStoreWord: _register_store_word,
     d.For: _for,
+    d.While: _while,
+    d.Break: _plain("break;"),
+    d.Continue: _plain("continue;"),
     d.Unroll: _unroll,
     d.If: _if,
     d.Elected: _elected,
@@ -202,12 +314,17 @@ EMIT: dict[type, Callable[..., None]] = {
     d.BulkCommitGroup: _plain("tl::tma_store_commit_group();"),
     d.BulkWaitGroupRead: _wait_group_read,
     d.StoreMatrix: _store_matrix,
+    d.LoadGlobal: _load_global,
+    d.StoreGlobal: _store_global,
+    d.LoadShared: _load_shared,
     d.StoreShared: _store_shared,
+    d.ShuffleXor: _shuffle,
     d.FenceProxyAsync: _plain("tl::fence_proxy_async();"),
     d.WgmmaFence: _plain("tl::wgmma_fence();"),
     d.WgmmaCommitGroup: _plain("tl::wgmma_commit_group();"),
     d.WgmmaWaitGroup: _wgmma_wait,
     d.WgmmaSS: _wgmma_ss,
+    d.WgmmaRS: _wgmma_rs,
     d.FenceRegisters: _fence_registers,
     d.SetMaxRegisters: _set_max_registers,
 }

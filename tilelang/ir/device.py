@@ -9,10 +9,14 @@ addresses in the shared window.  Pure helper calls (`expr.Call`) of device code:
 
     pack(lo, hi)                         uint32: two 16-bit values of `Call.args[0].dtype` side by side, lo in bits 0-15; the
                                          arguments are Casts to that dtype
+    swizzle(address, bytes)              uint32: the address that a swizzled access touches (`layout/swizzle.swizzle_address`)
     descriptor_low(address, lbo)         uint32: bits 0-31 of a wgmma matrix descriptor: (lbo >> 4) << 16 | (address & 0x3FFFF) >> 4
     matrix_descriptor(low, sbo, swizzle) uint64: low, plus the stride byte offset (sbo >> 4) in bits 32-45 and the layout type
                                          (1, 2, 3 for swizzle 128, 64, 32 bytes; 0 none) in bits 62-63.  `low` may have been advanced by
                                          adding bytes >> 4.  (PTX ISA, "Matrix descriptor format" of wgmma.)
+
+A value of a 16- or 8-bit float type is a float32 that is exactly such a value: an operation on it computes in float32 and rounds
+to its dtype, and loads and stores convert the bits.
 
 Statements carry the span of the tile op they come from.  `TileOp` groups them and is printed as a comment.
 """
@@ -82,11 +86,15 @@ class BarrierArray:
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class Registers:
-    """An array of every thread of a role, in registers: indices are constants once `Unroll` is unrolled."""
+    """An array of every thread of a role, in registers: indices are constants once `Unroll` is unrolled.
+
+    `packed` (8- and 16-bit types, the last extent whole registers): 4 or 2 neighbours share a 32-bit register, and are stored
+    together by `RegisterStoreWord`.  Otherwise every element has a register of its own."""
 
     name: str
     dtype: DType
     shape: tuple[int, ...]
+    packed: bool = False
 
 
 # ---- leaves of expressions ----------------------------------------------------------------------------------------------------
@@ -178,6 +186,15 @@ class RegisterStore(Stmt):
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class RegisterStoreWord(Stmt):
+    """The neighbouring elements of one register of a packed array: from `indices` on (the last one a multiple of their number)."""
+
+    registers: Registers
+    indices: tuple[Expr, ...]
+    values: tuple[Expr, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class For(Stmt):
     """A run-time loop, never unrolled by the compiler; all threads of the role agree on its bounds.  `step` is a constant."""
 
@@ -205,6 +222,24 @@ class If(Stmt):
     then: Body
     otherwise: Body = ()
     uniform: bool = True
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class While(Stmt):
+    """`body` while the condition holds, of which all threads of the role agree."""
+
+    condition: Expr
+    body: Body
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class Break(Stmt):
+    """Leaves the innermost For or While, by all threads of the role together."""
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class Continue(Stmt):
+    """Starts the next turn of the innermost For or While, by all threads of the role together."""
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
@@ -321,11 +356,57 @@ class StoreMatrix(Stmt):
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class LoadGlobal(Stmt):
+    """ld.global: `count` neighbouring elements of `tensor` from element `offset` (row-major, int32 or int64) on, into `target`'s
+    elements from `first` on; by every active thread for which `predicate` holds, and zeros in the others.  `count` is 1, or the
+    elements of 4, 8 or 16 bytes, and the access is aligned to its size; a narrow type's target is packed unless `count` is 1."""
+
+    tensor: Buffer
+    offset: Expr
+    target: Registers
+    first: tuple[Expr, ...]
+    count: int
+    predicate: Expr | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class StoreGlobal(Stmt):
+    """st.global: `values`, of the tensor's dtype, to neighbouring elements from `offset` on; sizes, alignment and `predicate` as
+    for `LoadGlobal`."""
+
+    tensor: Buffer
+    offset: Expr
+    values: tuple[Expr, ...]
+    predicate: Expr | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class LoadShared(Stmt):
+    """ld.shared of `count` neighbouring elements of `target`'s dtype from byte `address` on; sizes as for `LoadGlobal`."""
+
+    address: Expr
+    target: Registers
+    first: tuple[Expr, ...]
+    count: int
+    predicate: Expr | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class StoreShared(Stmt):
-    """st.shared, of one value or of a vector of 2 or 4 values of one 32-bit dtype, by every active thread."""
+    """st.shared of `values`, all of one dtype, to neighbouring elements from byte `address` on; sizes as for `LoadGlobal`."""
 
     address: Expr
     values: tuple[Expr, ...]
+    predicate: Expr | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class ShuffleXor(Stmt):
+    """shfl.sync.bfly: declares `var` as `value` (32 bits) of the lane whose number differs by XOR with `lane_mask`; whole warps."""
+
+    var: Var
+    value: Expr
+    lane_mask: int
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
@@ -371,6 +452,21 @@ class WgmmaSS(Stmt):
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class WgmmaRS(Stmt):
+    """As `WgmmaSS`, with A (64 x 16) in registers: 8 elements from `a_first` on of the packed 16-bit array `a`, thread t holding for
+    element e: row 16 * (t / 32) + (t % 32) / 4 + 8 * (e / 2 % 2), column 8 * (e / 4) + 2 * (t % 4) + e % 2."""
+
+    n: int
+    dtype: DType
+    accumulator: RegisterSlice
+    a: Registers
+    a_first: tuple[Expr, ...]
+    b: Expr
+    accumulate: Expr
+    b_mn_major: bool = False
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class FenceRegisters(Stmt):
     """No instruction: tells the compiler that `registers` change here, since wgmma writes them asynchronously."""
 
@@ -402,7 +498,7 @@ class Role:
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class DeviceKernel:
     """Everything the printer, the launcher and the machine need.  `setup` is done by all threads before they part into roles.
-    Parameters of the CUDA function: the tensor maps, then `scalars`."""
+    Parameters of the CUDA function: the tensor maps, then pointers to the tensors of `pointers`, then `scalars`."""
 
     name: str
     arch: str
@@ -411,6 +507,7 @@ class DeviceKernel:
     threads: int
     min_blocks_per_sm: int
     tensor_maps: tuple[TensorMap, ...]
+    pointers: tuple[Buffer, ...] = ()
     scalars: tuple[Var, ...]
     shared: tuple[SharedArray, ...]
     shared_bytes: int

@@ -2,7 +2,9 @@
 #pragma once
 
 #if defined(__CUDACC_RTC__)
+typedef signed char int8_t;
 typedef unsigned char uint8_t;
+typedef short int16_t;
 typedef unsigned short uint16_t;
 typedef unsigned int uint32_t;
 typedef unsigned long long uint64_t;
@@ -20,22 +22,16 @@ struct __align__(64) CUtensorMap {  // 128 opaque bytes made by cuTensorMapEncod
 
 namespace tl {
 
-struct f16 {};   // element types, for wrappers that exist once per type
+struct f16 {};  // element types, for wrappers that exist once per type
 struct bf16 {};
 
 // The address in the shared window of a pointer to shared memory.
 TL_DEVICE uint32_t shared_address(const void* pointer) { return static_cast<uint32_t>(__cvta_generic_to_shared(pointer)); }
 
-// Two float32 rounded to nearest even and packed, `low` in bits 0-15.
-TL_DEVICE uint32_t pack_f16(float low, float high) {
-  uint32_t packed;
-  asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(packed) : "f"(high), "f"(low));
-  return packed;
-}
-TL_DEVICE uint32_t pack_bf16(float low, float high) {
-  uint32_t packed;
-  asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(packed) : "f"(high), "f"(low));
-  return packed;
+// The address that an access to a tile of this swizzle really touches (the tile starts at a multiple of 8 * Bytes).
+template <int Bytes>
+TL_DEVICE uint32_t swizzle(uint32_t address) {
+  return address ^ (address >> 3 & (Bytes - 16));
 }
 
 }  // namespace tl

@@ -1,0 +1,30 @@
+// Scalar functions that CUDA does not have under one name.
+#pragma once
+#include "tl_types.cuh"
+
+namespace tl {
+
+// ex2.approx: 2 to the power of x, relative error at most 2^-22; results below 2^-126 are zero.
+TL_DEVICE float exp2(float x) {
+  float y;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+}
+
+TL_DEVICE float sigmoid(float x) { return 1.0f / (1.0f + expf(-x)); }
+
+// Division toward minus infinity and its remainder, which has the divisor's sign, as in Python.
+template <class Int>
+TL_DEVICE Int floor_div(Int a, Int b) {
+  const Int quotient = a / b;
+  return quotient - (a % b != 0 && (a < 0) != (b < 0));
+}
+template <class Int>
+TL_DEVICE Int floor_mod(Int a, Int b) {
+  const Int rest = a % b;
+  return rest != 0 && (rest < 0) != (b < 0) ? rest + b : rest;
+}
+TL_DEVICE float floor_div(float a, float b) { return floorf(a / b); }
+TL_DEVICE float floor_mod(float a, float b) { return a - floorf(a / b) * b; }
+
+}  // namespace tl

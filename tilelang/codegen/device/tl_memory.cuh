@@ -1,0 +1,102 @@
+// Vector accesses of 4, 8 and 16 bytes to global memory, and accesses to shared memory by byte address.
+#pragma once
+#include "tl_types.cuh"
+
+namespace tl {
+
+TL_DEVICE uint32_t word(uint32_t value) { return value; }
+TL_DEVICE uint32_t word(int value) { return static_cast<uint32_t>(value); }
+TL_DEVICE uint32_t word(float value) { return __float_as_uint(value); }
+
+TL_DEVICE void set(uint32_t& to, uint32_t word) { to = word; }
+TL_DEVICE void set(int& to, uint32_t word) { to = static_cast<int>(word); }
+TL_DEVICE void set(float& to, uint32_t word) { to = __uint_as_float(word); }
+
+// ---- Words registers from the address on; where the predicate is false they become zero ----
+
+template <int Words, class T>
+TL_DEVICE void load_global(T* to, const void* address, bool predicate = true) {
+  static_assert(Words == 1 || Words == 2 || Words == 4, "a vector access moves 4, 8 or 16 bytes");
+  uint32_t w[4] = {0, 0, 0, 0};
+  if constexpr (Words == 1) {
+    if (predicate) asm volatile("ld.global.b32 %0, [%1];" : "=r"(w[0]) : "l"(address) : "memory");
+  } else if constexpr (Words == 2) {
+    if (predicate) asm volatile("ld.global.v2.b32 {%0, %1}, [%2];" : "=r"(w[0]), "=r"(w[1]) : "l"(address) : "memory");
+  } else {
+    if (predicate)
+      asm volatile("ld.global.v4.b32 {%0, %1, %2, %3}, [%4];"
+                   : "=r"(w[0]), "=r"(w[1]), "=r"(w[2]), "=r"(w[3])
+                   : "l"(address)
+                   : "memory");
+  }
+#pragma unroll
+  for (int i = 0; i < Words; i++) set(to[i], w[i]);
+}
+template <int Words, class T>
+TL_DEVICE void load_shared(T* to, uint32_t address, bool predicate = true) {
+  static_assert(Words == 1 || Words == 2 || Words == 4, "a vector access moves 4, 8 or 16 bytes");
+  uint32_t w[4] = {0, 0, 0, 0};
+  if constexpr (Words == 1) {
+    if (predicate) asm volatile("ld.shared.b32 %0, [%1];" : "=r"(w[0]) : "r"(address) : "memory");
+  } else if constexpr (Words == 2) {
+    if (predicate) asm volatile("ld.shared.v2.b32 {%0, %1}, [%2];" : "=r"(w[0]), "=r"(w[1]) : "r"(address) : "memory");
+  } else {
+    if (predicate)
+      asm volatile("ld.shared.v4.b32 {%0, %1, %2, %3}, [%4];"
+                   : "=r"(w[0]), "=r"(w[1]), "=r"(w[2]), "=r"(w[3])
+                   : "r"(address)
+                   : "memory");
+  }
+#pragma unroll
+  for (int i = 0; i < Words; i++) set(to[i], w[i]);
+}
+
+// ---- one, two or four words to the address on ----
+template <class T>
+TL_DEVICE void store_global(void* address, T a) {
+  asm volatile("st.global.b32 [%0], %1;" ::"l"(address), "r"(word(a)) : "memory");
+}
+template <class T>
+TL_DEVICE void store_global(void* address, T a, T b) {
+  asm volatile("st.global.v2.b32 [%0], {%1, %2};" ::"l"(address), "r"(word(a)), "r"(word(b)) : "memory");
+}
+template <class T>
+TL_DEVICE void store_global(void* address, T a, T b, T c, T d) {
+  asm volatile("st.global.v4.b32 [%0], {%1, %2, %3, %4};" ::"l"(address), "r"(word(a)), "r"(word(b)), "r"(word(c)),
+               "r"(word(d))
+               : "memory");
+}
+template <class T>
+TL_DEVICE void store_shared(uint32_t address, T a) {
+  asm volatile("st.shared.b32 [%0], %1;" ::"r"(address), "r"(word(a)) : "memory");
+}
+template <class T>
+TL_DEVICE void store_shared(uint32_t address, T a, T b) {
+  asm volatile("st.shared.v2.b32 [%0], {%1, %2};" ::"r"(address), "r"(word(a)), "r"(word(b)) : "memory");
+}
+template <class T>
+TL_DEVICE void store_shared(uint32_t address, T a, T b, T c, T d) {
+  asm volatile("st.shared.v4.b32 [%0], {%1, %2, %3, %4};" ::"r"(address), "r"(word(a)), "r"(word(b)), "r"(word(c)),
+               "r"(word(d))
+               : "memory");
+}
+
+// ---- single narrow elements of shared memory ----
+TL_DEVICE uint8_t load_shared_b8(uint32_t address) {
+  uint32_t value;
+  asm volatile("ld.shared.u8 %0, [%1];" : "=r"(value) : "r"(address) : "memory");
+  return static_cast<uint8_t>(value);
+}
+TL_DEVICE uint16_t load_shared_b16(uint32_t address) {
+  uint16_t value;
+  asm volatile("ld.shared.u16 %0, [%1];" : "=h"(value) : "r"(address) : "memory");
+  return value;
+}
+TL_DEVICE void store_shared_b8(uint32_t address, uint32_t value) {
+  asm volatile("st.shared.u8 [%0], %1;" ::"r"(address), "r"(value) : "memory");
+}
+TL_DEVICE void store_shared_b16(uint32_t address, uint16_t value) {
+  asm volatile("st.shared.u16 [%0], %1;" ::"r"(address), "h"(value) : "memory");
+}
+
+}  // namespace tl
