@@ -4,6 +4,7 @@ A name belongs to the dynamic block (a kernel loop, a side of a kernel `if`) in 
 exists only there.  Binding it again in a deeper block, or using it after its block, has no meaning the kernel could have, so both
 are errors; a `T.alloc_var` is the way to carry a value across.
 """
+
 from __future__ import annotations
 
 import operator
@@ -15,17 +16,17 @@ from tilelang.errors import KernelError, NameProblem, Span, SyntaxProblem, TypeP
 from tilelang.frontend.builder import Builder, Frame
 from tilelang.frontend.control import Branch, Loops, While
 from tilelang.frontend.expressions import Expressions, is_dynamic
+from tilelang.frontend.facts import reads_memory
 from tilelang.frontend.managers import KernelManager, PlainManager
 from tilelang.frontend.specs import KernelSpec
 from tilelang.ir.buffer import Buffer, Region
 from tilelang.ir.expr import Const, Expr, Load, Var, convert
 from tilelang.ir.types import DType, Scope
-from tilelang.ir.walk import rewrite, walk
 
 _INPLACE: dict[str, Callable[[object, object], object]] = {
-    "+": operator.iadd, "-": operator.isub, "*": operator.imul, "/": operator.itruediv, "//": operator.ifloordiv, "%": operator.imod,
-    "<<": operator.ilshift, ">>": operator.irshift, "&": operator.iand, "|": operator.ior, "^": operator.ixor, "**": operator.ipow,
-    "@": operator.imatmul,
+    "+": operator.iadd, "-": operator.isub, "*": operator.imul, "/": operator.itruediv,
+    "//": operator.ifloordiv, "%": operator.imod, "<<": operator.ilshift, ">>": operator.irshift, "&": operator.iand,
+    "|": operator.ior, "^": operator.ixor, "**": operator.ipow, "@": operator.imatmul,
 }  # fmt: skip
 USE_VARIABLE = "declare it before the block as a mutable scalar: {name} = T.alloc_var(dtype, init)"
 
@@ -100,7 +101,9 @@ class Activation(Expressions, Loops):
         """`name op= value`."""
         if isinstance(old, (Buffer, Region)):
             raise TypeProblem(
-                f"`{op}=` acts on elements, and {name} is a whole tile", code="TL116", hint=f"loop over its elements: {name}[i, j] {op}= ..."
+                f"`{op}=` acts on elements, and {name} is a whole tile",
+                code="TL116",
+                hint=f"loop over its elements: {name}[i, j] {op}= ...",
             )
         return self.assign(name, _INPLACE[op](old, value))
 
@@ -147,7 +150,9 @@ class Activation(Expressions, Loops):
         if isinstance(target, Buffer):
             self.builder.store(self._element(target, key), value)
         elif isinstance(target, (Region, Expr)):
-            raise TypeProblem("only an element of a buffer can be assigned", code="TL116", hint="index all dimensions at once: A[i, j] = value")
+            raise TypeProblem(
+                "only an element of a buffer can be assigned", code="TL116", hint="index all dimensions at once: A[i, j] = value"
+            )
         elif isinstance(target, (list, dict)) and not isinstance(key, (slice, Expr)) and is_variable(_item(target, key)):
             self.builder.store(_item(target, key), value)  # type: ignore[arg-type]
         else:
@@ -161,7 +166,9 @@ class Activation(Expressions, Loops):
             self.builder.store(element, _INPLACE[op](element, value))
             return
         if isinstance(target, (Region, Expr)):
-            raise TypeProblem("only an element of a buffer can be assigned", code="TL116", hint="index all dimensions at once: A[i, j] += value")
+            raise TypeProblem(
+                "only an element of a buffer can be assigned", code="TL116", hint="index all dimensions at once: A[i, j] += value"
+            )
         self.set_item(name, target, key, _INPLACE[op](target[key], value))  # type: ignore[index]
 
     def _element(self, buffer: Buffer, key: object) -> Load:
@@ -169,8 +176,14 @@ class Activation(Expressions, Loops):
         if isinstance(element, Region):
             count = len(key) if isinstance(key, tuple) else 1
             has_slice = any(isinstance(index, slice) for index in (key if isinstance(key, tuple) else (key,)))
-            message = "a slice cannot be assigned" if has_slice else f"{buffer.name} has {buffer.rank} dimensions and {count} indices came"
-            raise TypeProblem(message, code="TL116" if has_slice else "TL201", hint="use T.fill or T.copy for whole tiles" if has_slice else "")
+            message = (
+                "a slice cannot be assigned"
+                if has_slice
+                else f"{buffer.name} has {buffer.rank} dimensions and {count} indices came"
+            )
+            raise TypeProblem(
+                message, code="TL116" if has_slice else "TL201", hint="use T.fill or T.copy for whole tiles" if has_slice else ""
+            )
         return element
 
     def _require_local_object(self, name: str | None) -> None:
@@ -181,8 +194,8 @@ class Activation(Expressions, Loops):
             return
         shown = name or "this object"
         raise SyntaxProblem(
-            f"{shown} is a Python object from outside the block; the block would change it once, while the kernel is built", code="TL104",
-            hint="keep run-time values in T.alloc_var, T.alloc_local or a tile",
+            f"{shown} is a Python object from outside the block, which would change it once, while the kernel is built",
+            code="TL104", hint="keep run-time values in T.alloc_var, T.alloc_local or a tile",
         )  # fmt: skip
 
     # ---- blocks ---------------------------------------------------------------------------------------------------------------
@@ -196,27 +209,33 @@ class Activation(Expressions, Loops):
     def enter(self, pattern: object, manager: object) -> AbstractContextManager[object]:
         """`with manager as pattern`."""
         if isinstance(manager, KernelSpec):
-            return KernelManager(self.builder, manager, pattern, lambda name, var: self.parameter(name, var))
+            return KernelManager(self.builder, manager, pattern, self.parameter)
         return PlainManager(self, manager, pattern)
 
     def return_(self, value: object = None) -> object:
         """`return value`: nothing from a kernel, anything from a macro, and neither from inside a dynamic block."""
         if self.builder.region is not self.base:
             raise SyntaxProblem(
-                "return inside a kernel loop or `if` cannot end the kernel early", code="TL108", hint="put the rest of the body under an `if`"
+                "return inside a kernel loop or `if` cannot end the kernel early",
+                code="TL108",
+                hint="put the rest of the body under an `if`",
             )
         while len(self.builder.frames) > self.depth and self.builder.frames[-1].kind == "static":
             self.builder.close(self.builder.frames[-1])  # Python's return leaves loops over Python values
         if value is not None and not self.is_macro:
             raise Unsupported(
-                "a T.prim_func that returns a value is not there yet; write to a tensor parameter", code="TL302", hint="name outputs by out_idx"
+                "a T.prim_func that returns a value is not there yet; write to a tensor parameter",
+                code="TL302",
+                hint="name outputs by out_idx",
             )
         return value
 
     def check(self, condition: object, message: Callable[[], object]) -> None:
         """`assert condition, message`.  KernelError TL115 where it fails."""
         if is_dynamic(condition):
-            raise Unsupported("assert on a value of the running kernel is not there yet", code="TL302", hint="assert on Python values only")
+            raise Unsupported(
+                "assert on a value of the running kernel is not there yet", code="TL302", hint="assert on Python values only"
+            )
         if not (condition.value if isinstance(condition, Const) else condition):
             text = message()
             raise KernelError(f"assertion failed{'' if text is None else f': {text}'}", code="TL115")
@@ -232,7 +251,7 @@ class Activation(Expressions, Loops):
             return
         if old.region is not self.builder.region:
             raise SyntaxProblem(
-                f"{name!r} is bound again in a block that the kernel may run any number of times; outside it the old value would stay",
+                f"{name!r} is bound again in a block that the kernel runs any number of times; after it the old value stays",
                 code="TL104", hint=USE_VARIABLE.format(name=name),
                 notes=(f"{name} is first bound here: {old.span}",) if old.span else (),
             )  # fmt: skip
@@ -247,7 +266,7 @@ class Activation(Expressions, Loops):
         return self._snapshot(name, value)
 
     def _held(self, name: str, item: object) -> object:
-        """An item of a Python container.  A mutable scalar made for the container stays one; anything else is kept as it is now."""
+        """An item of a Python container.  A mutable scalar made for the container stays one, anything else is fixed."""
         if self._is_fresh(item):
             self.builder.unbound.discard(item.buffer)  # type: ignore[attr-defined]
             self.builder.held.add(item.buffer)  # type: ignore[attr-defined]
@@ -258,9 +277,10 @@ class Activation(Expressions, Loops):
         if isinstance(value, (Var, Const)):
             return value
         if isinstance(value, Expr):
-            reads = any(isinstance(node, Load) for node in walk(value))
-            return self.builder.let(name, value) if reads or self.builder.inside("kernel") else value
+            return self.builder.let(name, value) if reads_memory(value) or self.builder.inside("kernel") else value
         if isinstance(value, Region):
+            from tilelang.ir.walk import rewrite
+
             return rewrite(value, lambda node: self._snapshot(name, node) if isinstance(node, Load) else node)
         if type(value) is tuple:
             return tuple(self._held(f"{name}_{at}", item) for at, item in enumerate(value))

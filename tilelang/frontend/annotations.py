@@ -1,9 +1,10 @@
 """Parameter annotations: `T.Tensor(shape, dtype)` for a tensor, a dtype for a scalar, `T.Ref` for a macro's mutable scalar."""
+
 from __future__ import annotations
 
 import sys
 from dataclasses import dataclass
-from types import FunctionType, FrameType
+from types import FrameType, FunctionType
 from typing import Any
 
 from tilelang.errors import NameProblem, Span, TypeProblem, Unsupported
@@ -26,13 +27,17 @@ class TensorSpec:
 class Tensor:
     """`T.Tensor(shape, dtype="float32")` or `T.Tensor[shape, dtype]`: the annotation of a tensor parameter.
 
-    `shape` is an int or a sequence of ints.  Raises TypeProblem TL210 for a dtype that is none, ShapeProblem TL207 for extents that
-    are no whole numbers and Unsupported TL303 for run-time extents."""
+    `shape` is an int or a sequence of ints.  Raises TypeProblem TL210 for a dtype that is none, ShapeProblem TL207 for extents
+    that are no whole numbers and Unsupported TL303 for run-time extents."""
 
-    def __new__(cls, shape: object, dtype: object = "float32", data: object = None, scope: object = None, **options: object) -> TensorSpec:  # type: ignore[misc]
+    def __new__(
+        cls, shape: object, dtype: object = "float32", data: object = None, scope: object = None, **options: object
+    ) -> TensorSpec:  # type: ignore[misc]
         for name, value in {"data": data, **options}.items():
             if value not in (None, 0, ()) and not (name == "elem_offset" and value == 0):
-                raise Unsupported(f"T.Tensor(..., {name}=...) is not there yet; tensors are row-major", code="TL302", span=caller_span())
+                raise Unsupported(
+                    f"T.Tensor(..., {name}=...) is not there yet; tensors are row-major", code="TL302", span=caller_span()
+                )
         if scope not in (None, "global"):
             raise TypeProblem(f"a tensor parameter lives in global memory, not {scope!r}", code="TL212", span=caller_span())
         return _tensor_spec(shape, dtype)
@@ -77,16 +82,22 @@ def annotations(function: FunctionType, file: str) -> dict[str, Any]:
 
 def _evaluated(text: str, globals_: dict[str, Any], names: dict[str, Any], parameter: str) -> object:
     try:
-        return eval(text, globals_, names)  # noqa: S307 - the user's own annotation
+        return eval(text, globals_, names)
     except NameError as error:
         missing = error.name or ""
         found = close_match(missing, {*globals_, *names} - {missing})
-        hint = f"did you mean {found!r}?" if found else "annotations are text here, by `from __future__ import annotations`; remove that line"
-        raise NameProblem(f"the annotation of {parameter} uses {missing!r}, which is not defined", code="TL102", hint=hint) from error
+        hint = (
+            f"did you mean {found!r}?"
+            if found
+            else "annotations are text here, by `from __future__ import annotations`; remove that line"
+        )
+        raise NameProblem(
+            f"the annotation of {parameter} uses {missing!r}, which is not defined", code="TL102", hint=hint
+        ) from error
 
 
 def _visible(function: FunctionType) -> dict[str, Any]:
-    """Local names an annotation may use: those of the functions that were running when the kernel was defined, and its closure."""
+    """Local names an annotation may use: of the functions that ran when the kernel was defined, and its closure's."""
     names: dict[str, Any] = {}
     frames: list[FrameType] = []
     frame: FrameType | None = sys._getframe(1)
@@ -112,7 +123,10 @@ def scalar_dtype(annotation: object, parameter: str, span: Span | None) -> DType
         return as_dtype(annotation)
     except TypeProblem as error:
         if annotation is Tensor:
-            message, hint = f"the annotation of {parameter} is T.Tensor without a shape", "write T.Tensor((rows, columns), 'float16')"
+            message, hint = (
+                f"the annotation of {parameter} is T.Tensor without a shape",
+                "write T.Tensor((rows, columns), 'float16')",
+            )
         else:
             message = f"the annotation of {parameter} is {annotation!r}, neither a tensor nor a dtype"
             hint = "write T.Tensor(shape, dtype) for a tensor, T.int32 or another dtype for a scalar"

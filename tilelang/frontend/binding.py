@@ -15,6 +15,7 @@ reading as zero and not being written.
 Example: Q is (1, 1024, 8, 64) in (batch, seq, heads, dim) and the tile 64 x 64.  Right-most would be (heads, dim), but `by`
 runs to 7 and 64 rows from there spill over 8 heads; `bx * 64` is aligned in seq, so the tile covers (seq, dim).
 """
+
 from __future__ import annotations
 
 from dataclasses import dataclass
@@ -90,7 +91,9 @@ def _candidates(element: Load, tile: tuple[int, ...], facts: Facts) -> list[Cand
     """All choices, the right-most first."""
     shape = element.buffer.shape
     fits = {
-        (axis, at): judge(element.indices[axis], extent, shape[axis], facts) for axis in range(len(shape)) for at, extent in enumerate(tile)
+        (axis, at): judge(element.indices[axis], extent, shape[axis], facts)
+        for axis in range(len(shape))
+        for at, extent in enumerate(tile)
     }
     choices = list(combinations(range(len(shape)), len(tile)))
     return [Candidate(dims, tuple(fits[axis, at] for at, axis in enumerate(dims))) for dims in reversed(choices)]

@@ -12,12 +12,12 @@ The rewritten source of a kernel drives it, and so can plain Python, which is ho
 Inside `with b.kernel(...)` the builder is the current one, to which the functions of `tilelang.language` add.  Nothing else is
 global: a context variable holds the current builder, so threads and nested builds do not see each other.
 """
+
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, field
 from typing import Any
 
 from tilelang.errors import NameProblem, Span, SyntaxProblem, TypeProblem
@@ -40,7 +40,10 @@ def current(what: str) -> Builder:
         from tilelang.frontend.problems import caller_span
 
         raise SyntaxProblem(
-            f"{what} is used outside a kernel", code="TL112", span=caller_span(), hint="it belongs into the body of a function under @T.prim_func"
+            f"{what} is used outside a kernel",
+            code="TL112",
+            span=caller_span(),
+            hint="it belongs into the body of a function under @T.prim_func",
         )
     return builder
 
@@ -50,16 +53,15 @@ def is_building() -> bool:
     return _CURRENT.get() is not None
 
 
-@dataclass(slots=True, eq=False)
 class Frame:
     """A block under construction.  `kind` is one of kernel, for, parallel, while, then, else, static (a loop over Python values,
     whose statements go to the block around it) or root (outside T.Kernel)."""
 
-    kind: str
-    body: list[tile.Stmt]
-    span: Span | None
-    is_open: bool = True
-    has_jump: bool = False
+    __slots__ = ("body", "has_jump", "is_open", "kind", "span")
+
+    def __init__(self, kind: str, body: list[tile.Stmt], span: Span | None) -> None:
+        self.kind, self.body, self.span = kind, body, span
+        self.is_open, self.has_jump = True, False
 
     @property
     def is_dynamic(self) -> bool:
@@ -67,29 +69,24 @@ class Frame:
         return self.kind in ("for", "parallel", "while", "then", "else")
 
 
-@dataclass(eq=False)
 class Builder:
     """Builds one `tile.Kernel`.  `span` is the place of the statement being built; `names` are the targets it assigns."""
 
-    name: str
-    span: Span | None = None
-    names: tuple[str, ...] = ()
-    facts: Facts = field(default_factory=Facts)
-    swizzle_panel: int = 0
-    params: list[Buffer | Var] = field(default_factory=list)
-    buffers: list[Buffer] = field(default_factory=list)
-    decisions: list[Decision] = field(default_factory=list)
-    frames: list[Frame] = field(default_factory=list)
-    launch: KernelSpec | None = None
-    grid: tuple[tile.GridAxis, ...] = ()
-    unbound: set[Buffer] = field(default_factory=set)  # mutable scalars without a name yet
-    held: set[Buffer] = field(default_factory=set)  # mutable scalars that live in Python containers
-
-    def __post_init__(self) -> None:
-        self.place = self.span
+    def __init__(self, name: str, span: Span | None = None) -> None:
+        self.name, self.place, self.span = name, span, span
+        self.names: tuple[str, ...] = ()
+        self.facts = Facts()
+        self.params: list[Buffer | Var] = []
+        self.buffers: list[Buffer] = []
+        self.decisions: list[Decision] = []
         self.taken: set[str] = set()
-        self.frames.append(Frame("root", [], self.span))
+        self.unbound: set[Buffer] = set()  # mutable scalars without a name yet
+        self.held: set[Buffer] = set()  # mutable scalars that live in Python containers
+        self.frames = [Frame("root", [], span)]
+        self.launch: KernelSpec | None = None
+        self.grid: tuple[tile.GridAxis, ...] = ()
         self.body: tile.Body = ()
+        self.swizzle_panel = 0
 
     # ---- declarations ---------------------------------------------------------------------------------------------------------
 
@@ -166,8 +163,9 @@ class Builder:
     def store(self, element: Load, value: object) -> None:
         """`element = value`.  Raises TypeProblem TL213 where `value` is no scalar."""
         if isinstance(value, (Buffer, Region)):
+            name = value.name if isinstance(value, Buffer) else value.buffer.name
             raise TypeProblem(
-                f"an element of {element.buffer.name} cannot hold the tile {getattr(value, 'name', None) or value.buffer.name}", code="TL213",  # type: ignore[union-attr]
+                f"an element of {element.buffer.name} cannot hold the tile {name}", code="TL213",
                 hint="use T.copy(source, destination) for tiles",
             )  # fmt: skip
         from tilelang.frontend.operands import check_element
@@ -237,7 +235,9 @@ class Builder:
     def open_kernel(self, spec: KernelSpec, names: tuple[str, ...] = ()) -> tuple[tuple[Var, ...], Frame]:
         """Starts the kernel.  Raises SyntaxProblem TL111 for a second one and TL118 for a wrong number of names."""
         if self.launch is not None:
-            raise SyntaxProblem("a T.prim_func holds one T.Kernel, and this is the second", code="TL111", hint="write two functions")
+            raise SyntaxProblem(
+                "a T.prim_func holds one T.Kernel, and this is the second", code="TL111", hint="write two functions"
+            )
         if names and len(names) != len(spec.grid):
             raise SyntaxProblem(f"T.Kernel has {len(spec.grid)} axes and {len(names)} names for them", code="TL118")
         axes = tuple(Var(name) for name in names or ("bx", "by", "bz")[: len(spec.grid)])
@@ -255,17 +255,33 @@ class Builder:
             return
         if spec.num_stages and self.inside("parallel"):
             raise TypeProblem("T.Pipelined cannot stand inside T.Parallel", code="TL219")
-        var = Var(names[0] if names else "i", spec.start.dtype if spec.start.dtype.bits > spec.stop.dtype.bits else spec.stop.dtype)
+        var = Var(
+            names[0] if names else "i", spec.start.dtype if spec.start.dtype.bits > spec.stop.dtype.bits else spec.stop.dtype
+        )
         self.facts.add_loop(var, spec.start, spec.stop, spec.step)
         frame = self.open("for")
         yield var
-        fields = dict(start=spec.start, stop=spec.stop, step=spec.step, kind=spec.kind, num_stages=spec.num_stages)
-        self.add(frame, tile.For, var=var, body=self.close(frame), **fields)
+        body = self.close(frame)
+        self.add(
+            frame,
+            tile.For,
+            var=var,
+            start=spec.start,
+            stop=spec.stop,
+            step=spec.step,
+            kind=spec.kind,
+            num_stages=spec.num_stages,
+            body=body,
+        )
 
     def _parallel(self, spec: ParallelSpec, names: tuple[str, ...]) -> Iterator[Any]:
         if len(names) > 1 and len(names) != len(spec.extents):
             raise SyntaxProblem(f"T.Parallel has {len(spec.extents)} extents and {len(names)} names for them", code="TL118")
-        chosen = names if len(names) == len(spec.extents) else tuple(f"{names[0] if names else 'i'}{axis}" for axis in range(len(spec.extents)))
+        chosen = (
+            names
+            if len(names) == len(spec.extents)
+            else tuple(f"{names[0] if names else 'i'}{axis}" for axis in range(len(spec.extents)))
+        )
         points = tuple(Var(name, extent.dtype) for name, extent in zip(chosen, spec.extents, strict=True))
         for var, extent in zip(points, spec.extents, strict=True):
             self.facts.add_loop(var, const(0), extent, 1)
@@ -309,4 +325,3 @@ def truth(value: object) -> Expr | bool:
         name = value.name if isinstance(value, Buffer) else value.buffer.name
         raise TypeProblem(f"the tile {name} is no condition", code="TL213", hint=f"compare an element, such as {name}[0, 0] > 0")
     return bool(value)
-

@@ -3,6 +3,7 @@
 Python's own `for`, `while` and `if` stay in the rewritten text and are driven by these objects: a kernel loop's body runs once,
 while its frame is open; a loop over Python values runs as often as it has items.
 """
+
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
@@ -23,7 +24,7 @@ MAX_STATIC_TRIPS = 65536
 
 
 class Branch:
-    """`if condition: ... else: ...`.  The text asks `then()` and `otherwise()` whether to build each side, and ends with `end()`."""
+    """`if condition: ... else: ...`.  `then()` and `otherwise()` say whether to build each side; `end()` comes last."""
 
     def __init__(self, builder: Builder, condition: object) -> None:
         self.builder, self.span = builder, builder.span
@@ -42,7 +43,9 @@ class Branch:
             return
         frame = self.frame
         self._finish()
-        self.builder.add(frame, tile.If, condition=self.condition, then=self.sides[0], otherwise=self.sides[1] if self.sides[1:] else ())
+        self.builder.add(
+            frame, tile.If, condition=self.condition, then=self.sides[0], otherwise=self.sides[1] if self.sides[1:] else ()
+        )
 
     def _start(self, kind: str, decided: object) -> bool:
         if isinstance(self.condition, bool):
@@ -75,7 +78,9 @@ class While:
         if isinstance(found, bool):
             return self._static(found)
         if self.trips:
-            raise SyntaxProblem("the condition of this while was a Python value and became one of the running kernel", code="TL109")
+            raise SyntaxProblem(
+                "the condition of this while was a Python value and became one of the running kernel", code="TL109"
+            )
         self.condition, self.frame = found, self.builder.open("while")
         return True
 
@@ -137,7 +142,9 @@ def _kernel_loop(activation: Activation, pattern: object, spec: LoopSpec | Paral
         raise SyntaxProblem("the variables of a kernel loop are plain names", code="TL118")
     rank = len(spec.extents) if isinstance(spec, ParallelSpec) else 1
     if isinstance(pattern, tuple) and len(names) != rank:
-        raise SyntaxProblem(f"this loop has {rank} variable{'s' if rank > 1 else ''} and {len(names)} names for them", code="TL118")
+        raise SyntaxProblem(
+            f"this loop has {rank} variable{'s' if rank > 1 else ''} and {len(names)} names for them", code="TL118"
+        )
     for name in names:
         activation._require_rebindable(name, activation.names.get(name))  # type: ignore[arg-type]
     with activation.builder.loop(spec, *names) as found:  # type: ignore[arg-type]
@@ -157,7 +164,7 @@ def _jump(builder: Builder, kind: type[tile.Stmt], word: str) -> bool:
         if frame.kind == "static":
             if under_condition:
                 raise SyntaxProblem(
-                    f"{word} leaves a loop over Python values, but whether it does is known only when the kernel runs", code="TL107",
+                    f"whether {word} leaves this loop over Python values is known only when the kernel runs", code="TL107",
                     hint="make it a loop of the kernel: for i in T.serial(n):",
                 )  # fmt: skip
             if kind is tile.Break:
@@ -168,7 +175,8 @@ def _jump(builder: Builder, kind: type[tile.Stmt], word: str) -> bool:
             frame.has_jump = True
             return False
         if frame.kind == "parallel":
-            raise SyntaxProblem(f"{word} has no meaning in T.Parallel, whose points have no order", code="TL107", hint="use an if")
+            raise SyntaxProblem(
+                f"{word} has no meaning in T.Parallel, whose points have no order", code="TL107", hint="use an if"
+            )
         under_condition = under_condition or frame.is_dynamic
     raise SyntaxProblem(f"{word} is outside a loop", code="TL107")
-

@@ -1,4 +1,5 @@
 """Expressions, regions and tiles as short text, for messages: `Q[bz, bx * 64, by, 0]`, `128 x 64`."""
+
 from __future__ import annotations
 
 from collections.abc import Iterable
@@ -49,7 +50,7 @@ def _slice(base: Expr, extent: object) -> str:
     return f"{text} : {text} + {expr_text(extent)}"
 
 
-def _text(expr: object) -> tuple[str, int]:
+def _text(expr: object) -> tuple[str, int]:  # noqa: C901 - one case per node  # noqa: C901 - one case per node
     """(text, precedence of its outermost operator)."""
     match expr:
         case Const(value=value):

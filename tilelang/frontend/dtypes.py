@@ -1,4 +1,5 @@
 """Dtype-like values of the language, as a `DType` or a located refusal."""
+
 from __future__ import annotations
 
 import re
@@ -52,7 +53,12 @@ def literal(value: object, dtype: DType) -> Expr:
         raise TypeProblem(str(error), code="TL213") from error
     except OverflowError as error:
         raise TypeProblem(f"{value} does not fit {dtype}", code="TL217") from error
-    if isinstance(number, int) and not dtype.is_float and dtype.kind != "bool" and not dtype.limits[0] <= number <= dtype.limits[1]:
+    if (
+        isinstance(number, int)
+        and not dtype.is_float
+        and dtype.kind != "bool"
+        and not dtype.limits[0] <= number <= dtype.limits[1]
+    ):
         low, high = dtype.limits
         raise TypeProblem(f"{number} does not fit {dtype}, which holds {low} to {high}", code="TL217")
     return value if isinstance(value, Const) and value.dtype != dtype and isinstance(number, float) else as_expr(number, dtype)

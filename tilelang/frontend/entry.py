@@ -1,9 +1,9 @@
 """`T.prim_func` and `T.macro`: from a decorated Python function to tile IR."""
+
 from __future__ import annotations
 
 import ast
 import inspect
-from collections.abc import Callable
 from types import FunctionType
 from typing import Any
 
@@ -39,7 +39,9 @@ def build_kernel(function: object) -> tile.Kernel:
 def _plain_function(function: object, decorator: str) -> FunctionType:
     if isinstance(function, FunctionType):
         return function
-    raise TypeProblem(f"@{decorator} decorates a function, not {type(function).__name__}", code="TL113", hint=f"put @{decorator} above a def")
+    raise TypeProblem(
+        f"@{decorator} decorates a function, not {type(function).__name__}", code="TL113", hint=f"put @{decorator} above a def"
+    )
 
 
 def _parameters(builder: Builder, function: FunctionType, tree: ast.FunctionDef) -> list[tuple[str, object]]:
@@ -49,7 +51,9 @@ def _parameters(builder: Builder, function: FunctionType, tree: ast.FunctionDef)
     for extra in (arguments.vararg, arguments.kwarg, *arguments.kwonlyargs):
         if extra is not None:
             raise SyntaxProblem(
-                f"{extra.arg} is no plain parameter; a kernel takes positional parameters only", code="TL113", span=node_span(file, extra)
+                f"{extra.arg} is no plain parameter; a kernel takes positional parameters only",
+                code="TL113",
+                span=node_span(file, extra),
             )
     known = annotations(function, file)
     result = []
@@ -87,7 +91,7 @@ class Macro:
         builder = current(f"the macro {self.__name__}")
         bound = self.signature.bind(*args, **options)
         bound.apply_defaults()
-        tree, run = rewritten(self.function)
+        _, run = rewritten(self.function)
         outer = builder.span, builder.names
         activation = Activation(builder, self.function.__code__.co_filename, is_macro=True)
         references = {name for name, value in annotations(self.function, activation.file).items() if value is Ref}
@@ -108,9 +112,3 @@ def _noted(error: TileError, name: str, caller: Span | None) -> TileError:
     if caller is not None:
         error.notes = (*error.notes, f"in the macro {name}, called here: {caller}")
     return error
-
-
-def decorated(function: Callable[..., Any] | None, make: Callable[[object], Any]) -> Any:
-    """Lets a decorator be written with or without parentheses."""
-    return make if function is None else make(function)
-

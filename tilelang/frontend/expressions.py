@@ -2,6 +2,7 @@
 
 Each keeps Python's meaning, laziness included, as long as the value that decides is a Python value, and builds IR otherwise.
 """
+
 from __future__ import annotations
 
 import operator
@@ -92,9 +93,13 @@ class Expressions:
 def choose(condition: object, then: object, otherwise: object) -> object:
     """A conditional value; TypeProblem TL213 where its sides are no scalars."""
     for side in (then, otherwise):
-        if isinstance(side, (Buffer, Region)) or not (isinstance(side, Expr) or hasattr(side, "item") or isinstance(side, (int, float))):
+        if isinstance(side, (Buffer, Region)) or not (
+            isinstance(side, Expr) or hasattr(side, "item") or isinstance(side, (int, float))
+        ):
             name = type(side).__name__ if not isinstance(side, Buffer) else f"the tile {side.name}"
-            raise TypeProblem(f"a conditional value must be a scalar on both sides, not {name}", code="TL213", hint="use an if statement")
+            raise TypeProblem(
+                f"a conditional value must be a scalar on both sides, not {name}", code="TL213", hint="use an if statement"
+            )
     return select(truth(condition), as_expr(then, getattr(otherwise, "dtype", None)), otherwise)  # type: ignore[arg-type]
 
 

@@ -1,24 +1,22 @@
 """What is known about the variables of a kernel while it is built: ranges, definitions, and how loops step."""
-from __future__ import annotations
 
-from dataclasses import dataclass, field
+from __future__ import annotations
 
 from tilelang.ir.arith import LinearForm, add_forms, bounds, linear_form
 from tilelang.ir.buffer import Extent
 from tilelang.ir.expr import Const, Expr, Load, Var, as_expr
-from tilelang.ir.walk import walk
 
 
-@dataclass(slots=True)
 class Facts:
     """`ranges`: inclusive bounds of a variable.  `lets`: the linear form of an immutable integer.  `loops`: a loop variable as
     `start + step * n`, n being a variable of its own.  `attained`: variables that reach both ends of their range whatever the
     others are."""
 
-    ranges: dict[Var, tuple[int, int]] = field(default_factory=dict)
-    lets: dict[Var, LinearForm] = field(default_factory=dict)
-    loops: dict[Var, LinearForm] = field(default_factory=dict)
-    attained: set[Var] = field(default_factory=set)
+    def __init__(self) -> None:
+        self.ranges: dict[Var, tuple[int, int]] = {}
+        self.lets: dict[Var, LinearForm] = {}
+        self.loops: dict[Var, LinearForm] = {}
+        self.attained: set[Var] = set()
 
     def add_axis(self, var: Var, extent: Extent) -> None:
         """A grid or parallel variable, in 0 .. extent - 1."""
@@ -32,7 +30,7 @@ class Facts:
             return
         if isinstance(start, Const) and isinstance(stop, Const):
             values = range(int(start.value), int(stop.value), step)
-            if len(values):
+            if values:
                 self.ranges[var] = min(values[0], values[-1]), max(values[0], values[-1])
                 self.attained.add(var)
         elif step > 0 and low[0] < high[1]:
@@ -47,7 +45,7 @@ class Facts:
         found = bounds(value, self.ranges)
         if found is not None:
             self.ranges[var] = found
-        if not any(isinstance(node, Load) for node in walk(value)):
+        if not reads_memory(value):
             self.lets[var] = self.form(value)
 
     def form(self, expr: Expr) -> LinearForm:
@@ -81,6 +79,13 @@ class Facts:
             return value
         constant, terms = self.form(value)
         return None if terms else constant
+
+
+def reads_memory(value: object) -> bool:
+    """Whether an expression or region loads an element of any buffer."""
+    from tilelang.ir.walk import walk
+
+    return any(isinstance(node, Load) for node in walk(value))
 
 
 def _expanded(form: LinearForm, definitions: dict[Var, LinearForm]) -> LinearForm:

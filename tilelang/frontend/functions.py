@@ -1,4 +1,5 @@
 """From a Python function to its rewritten twin, which takes an `Activation` before its own arguments."""
+
 from __future__ import annotations
 
 import ast
@@ -23,7 +24,9 @@ def rewritten(function: FunctionType) -> tuple[ast.FunctionDef, Callable[..., An
         _CODES[key] = tree, _compiled(tree, function.__code__)
     tree, code = _CODES[key]
     cells = dict(zip(function.__code__.co_freevars, function.__closure__ or (), strict=True))
-    return tree, FunctionType(code, function.__globals__, function.__name__, None, tuple(cells[name] for name in code.co_freevars))
+    return tree, FunctionType(
+        code, function.__globals__, function.__name__, None, tuple(cells[name] for name in code.co_freevars)
+    )
 
 
 def _compiled(tree: ast.FunctionDef, original: CodeType) -> CodeType:

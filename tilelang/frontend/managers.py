@@ -1,4 +1,5 @@
 """What `with` enters: the kernel itself, or an ordinary context manager of Python."""
+
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -40,7 +41,9 @@ class KernelManager(AbstractContextManager[object]):
     def _names(self) -> tuple[str, ...]:
         if isinstance(self.pattern, tuple):
             if not all(isinstance(name, str) for name in self.pattern):
-                raise SyntaxProblem("the axes of T.Kernel are plain names", code="TL118", hint="with T.Kernel(gx, gy) as (bx, by):")
+                raise SyntaxProblem(
+                    "the axes of T.Kernel are plain names", code="TL118", hint="with T.Kernel(gx, gy) as (bx, by):"
+                )
             return self.pattern
         return (self.pattern,) if isinstance(self.pattern, str) and len(self.spec.grid) == 1 else ()
 

@@ -1,23 +1,24 @@
 """Operands of statements: elements and regions of buffers, checked against the buffers' extents and made complete."""
+
 from __future__ import annotations
 
 from dataclasses import replace
 
 from tilelang.errors import ShapeProblem, TypeProblem, Unsupported
-from tilelang.frontend.binding import bind
 from tilelang.frontend.builder import Builder
 from tilelang.frontend.describe import expr_text, place_text, shape_text, tile_text
 from tilelang.frontend.specs import value_name
 from tilelang.ir.buffer import Buffer, Region
 from tilelang.ir.expr import Expr, Load
 from tilelang.ir.types import Scope
-from tilelang.ir.walk import children
 
 Operand = Buffer | Region | Load
 
 
 def check_reads(builder: Builder, value: object) -> None:
-    """Checks every element read anywhere in a field of a statement (statements inside bodies were checked when they were made)."""
+    """Checks every element read anywhere in a field of a statement.  Bodies were checked statement by statement."""
+    from tilelang.ir.walk import children
+
     if isinstance(value, tuple):
         for item in value:
             check_reads(builder, item)
@@ -39,7 +40,9 @@ def check_element(builder: Builder, element: Load) -> None:
 def as_operand(value: object, what: str) -> Operand:
     """A buffer, a slice or an element with indices; TypeProblem TL213 for anything else."""
     if isinstance(value, Load) and value.buffer.scope is Scope.VAR:
-        raise TypeProblem(f"{what} must be a tile, and {value.buffer.name} is a scalar", code="TL213", hint="assign to it: name = value")
+        raise TypeProblem(
+            f"{what} must be a tile, and {value.buffer.name} is a scalar", code="TL213", hint="assign to it: name = value"
+        )
     if isinstance(value, (Buffer, Region, Load)):
         return value
     shown = f"the expression {expr_text(value)}" if isinstance(value, Expr) else f"{type(value).__name__} {value!r}"
@@ -53,6 +56,8 @@ def as_region(builder: Builder, operand: Operand, tile: tuple[int, ...] = ()) ->
     if isinstance(operand, Load):
         for axis, index in enumerate(operand.indices):
             _check_integer(index, operand.buffer, axis)
+        from tilelang.frontend.binding import bind
+
         wanted = tuple(extent for extent in tile if extent != 1)
         region, decision = bind(operand, wanted, builder.facts, builder.span)
         if wanted:
@@ -83,8 +88,8 @@ def _static(builder: Builder, region: Region) -> Region:
         value = builder.facts.constant(extent)
         if value is None:
             raise Unsupported(
-                f"dimension {axis} of {tile_text(region)} has the extent {expr_text(extent)}, which is not known when the kernel is built",
-                code="TL303", hint=f"write it as base : base + size, with a Python int for the size: {value_name(region)}[i : i + 64]",
+                f"dimension {axis} of {tile_text(region)} has extent {expr_text(extent)}, not known while the kernel is built",
+                code="TL303", hint=f"write it with a Python int for the size: {value_name(region)}[i : i + 64]",
             )  # fmt: skip
         if value < 1:
             raise ShapeProblem(f"dimension {axis} of {region.buffer.name} is sliced to {value} elements", code="TL203")
@@ -107,12 +112,14 @@ def _check_integer(index: Expr, buffer: Buffer, axis: int) -> None:
     if not index.dtype.is_int:
         hint = "use // for integer division" if index.dtype.is_float else ""
         raise TypeProblem(
-            f"index {axis} of {buffer.name} is {expr_text(index)} of dtype {index.dtype}; an index is an integer", code="TL213", hint=hint
+            f"index {axis} of {buffer.name} is {expr_text(index)} of dtype {index.dtype}; an index is an integer",
+            code="TL213",
+            hint=hint,
         )
 
 
 def _check_inside(builder: Builder, where: Operand, axis: int, base: Expr, extent: int, size: object) -> None:
-    """A constant base is judged in every scope; one that varies only where the block's own memory would be overrun for certain."""
+    """A constant base is judged in every scope, one that varies only where the block's own memory is overrun for certain."""
     buffer = where if isinstance(where, Buffer) else where.buffer
     constant = builder.facts.constant(base)
     found = (constant, constant) if constant is not None else None

@@ -1,4 +1,5 @@
 """The tile ops: what their operands must be, and the statements they become."""
+
 from __future__ import annotations
 
 from tilelang.errors import ShapeProblem, TypeProblem
@@ -22,7 +23,9 @@ def _require_block(builder: Builder, what: str) -> None:
     builder.require_kernel(what)
     if builder.inside("parallel"):
         raise TypeProblem(
-            f"{what} acts on a whole tile and cannot stand inside T.Parallel", code="TL219", hint="assign single elements there, or move it out"
+            f"{what} acts on a whole tile and cannot stand inside T.Parallel",
+            code="TL219",
+            hint="assign single elements there, or move it out",
         )
 
 
@@ -68,7 +71,15 @@ def fill(builder: Builder, dst: object, value: object, what: str = "T.fill") -> 
 
 
 def gemm(
-    builder: Builder, a: object, b: object, c: object, *, transpose_a: object, transpose_b: object, policy: object, clear_accum: object
+    builder: Builder,
+    a: object,
+    b: object,
+    c: object,
+    *,
+    transpose_a: object,
+    transpose_b: object,
+    policy: object,
+    clear_accum: object,
 ) -> None:
     """`c += op(a) @ op(b)`.  Raises ShapeProblem TL204, TypeProblem TL211 (dtypes), TL212 (scopes) and TL216 (options)."""
     _require_block(builder, "T.gemm")
@@ -96,7 +107,9 @@ def _policy(value: object) -> WarpPolicy:
     if isinstance(value, WarpPolicy):
         return value
     raise TypeProblem(
-        f"policy={value!r}; it must be T.GemmWarpPolicy.Square, .FullRow or .FullCol", code="TL216", hint="leave it out for Square"
+        f"policy={value!r}; it must be T.GemmWarpPolicy.Square, .FullRow or .FullCol",
+        code="TL216",
+        hint="leave it out for Square",
     )
 
 
@@ -104,7 +117,9 @@ def _gemm_regions(builder: Builder, operands: list[Operand], flags: tuple[bool, 
     """The three regions; one bare element among them takes its tile from the other two."""
     bare = [name for name, operand in zip("ABC", operands, strict=True) if isinstance(operand, Load)]
     if len(bare) > 1:
-        raise ShapeProblem(f"{' and '.join(bare)} of T.gemm are single elements", code="TL204", hint="write slices, such as A[k, :, :]")
+        raise ShapeProblem(
+            f"{' and '.join(bare)} of T.gemm are single elements", code="TL204", hint="write slices, such as A[k, :, :]"
+        )
     regions = {name: as_region(builder, operand) for name, operand in zip("ABC", operands, strict=True) if name not in bare}
     sizes = {name: _matrix(region, f"{name} of T.gemm") for name, region in regions.items()}
     (ta, tb) = flags
@@ -112,7 +127,11 @@ def _gemm_regions(builder: Builder, operands: list[Operand], flags: tuple[bool, 
         rows = sizes["C"][0] if "C" in sizes else sizes["A"][1 if ta else 0]
         columns = sizes["C"][1] if "C" in sizes else sizes["B"][0 if tb else 1]
         depth = sizes["B"][1 if tb else 0] if "B" in sizes else sizes["A"][0 if ta else 1]
-        wanted = {"A": (depth, rows) if ta else (rows, depth), "B": (columns, depth) if tb else (depth, columns), "C": (rows, columns)}
+        wanted = {
+            "A": (depth, rows) if ta else (rows, depth),
+            "B": (columns, depth) if tb else (depth, columns),
+            "C": (rows, columns),
+        }
         name = bare[0]
         regions[name] = as_region(builder, operands["ABC".index(name)], wanted[name])
         sizes[name] = _matrix(regions[name], f"{name} of T.gemm")
@@ -149,7 +168,10 @@ def _mismatch(what: str, operands: list[Operand], which: tuple[int, int], sizes:
         for at, size in zip(which, sizes, strict=True)
     ]
     raise ShapeProblem(
-        f"T.gemm needs {what} to agree: {shown[0]}, {shown[1]}", code="TL204", hint=hint, notes=tuple(place_text(operands[at]) for at in which)
+        f"T.gemm needs {what} to agree: {shown[0]}, {shown[1]}",
+        code="TL204",
+        hint=hint,
+        notes=tuple(place_text(operands[at]) for at in which),
     )
 
 
@@ -163,7 +185,9 @@ def _transpose_hint(a: tuple[int, int], b: tuple[int, int], c: tuple[int, int], 
         ta, tb = flags[0] ^ change[0], flags[1] ^ change[1]
         (m, ka), (kb, n) = (a[::-1] if ta else a), (b[::-1] if tb else b)
         if (m, ka, n) == (c[0], kb, c[1]):
-            words = [f"transpose_{name}={value}" for name, value, changed in (("A", ta, change[0]), ("B", tb, change[1])) if changed]
+            words = [
+                f"transpose_{name}={value}" for name, value, changed in (("A", ta, change[0]), ("B", tb, change[1])) if changed
+            ]
             return f"{' and '.join(words)} would fit"
     return "A is M x K (K x M with transpose_A), B is K x N (N x K with transpose_B), C is M x N"
 
@@ -171,8 +195,9 @@ def _transpose_hint(a: tuple[int, int], b: tuple[int, int], c: tuple[int, int], 
 def _check_gemm_dtypes(operands: list[Operand], a: DType, b: DType, c: DType) -> None:
     if a != b and not (a.kind == b.kind == "float8") and not {a, b} <= {"int8", "uint8"}:
         raise TypeProblem(
-            f"T.gemm needs one dtype for A and B: {tile_text(operands[0])} is {a} and {tile_text(operands[1])} is {b}", code="TL211",
-            hint=f"allocate both as {a}; T.copy converts on the way", notes=(place_text(operands[0]), place_text(operands[1])),
+            f"T.gemm needs one dtype for A and B: {tile_text(operands[0])} is {a} and {tile_text(operands[1])} is {b}",
+            code="TL211", hint=f"allocate both as {a}; T.copy converts on the way",
+            notes=(place_text(operands[0]), place_text(operands[1])),
         )  # fmt: skip
     allowed = _ACCUMULATORS.get(a, ())
     if c not in allowed:
@@ -211,5 +236,7 @@ def reduce(builder: Builder, kind: ReduceKind, src: object, dst: object, dim: ob
 
 def _dimension(dim: object, rank: int, what: str) -> int:
     if isinstance(dim, bool) or not isinstance(dim, int) or not -rank <= dim < rank:
-        raise ShapeProblem(f"dim={dim!r} of {what}: the tile has {rank} dimensions, so dim is {-rank} to {rank - 1}", code="TL208")
+        raise ShapeProblem(
+            f"dim={dim!r} of {what}: the tile has {rank} dimensions, so dim is {-rank} to {rank - 1}", code="TL208"
+        )
     return dim % rank

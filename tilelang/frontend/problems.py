@@ -1,4 +1,5 @@
 """Turns whatever goes wrong while a kernel is being built into an error of `tilelang.errors` at the author's line."""
+
 from __future__ import annotations
 
 import builtins
@@ -49,7 +50,10 @@ def located(error: Exception, span: Span | None, kernel_file: str) -> TileError:
         return _name_problem(error, span, kernel_file)
     if _raised_by_us(error) and not _is_users_value_error(error):
         return InternalError(
-            f"{type(error).__name__}: {error}", code="TL901", span=span, hint="a fault of this compiler; please report it with the kernel"
+            f"{type(error).__name__}: {error}",
+            code="TL901",
+            span=span,
+            hint="a fault of this compiler; please report it with the kernel",
         )
     if isinstance(error, AttributeError):
         return _attribute_problem(error, span, kernel_file)
@@ -122,7 +126,7 @@ def _quoted(text: str) -> str:
 def _hint(error: TypeError) -> str:
     text = str(error)
     if "no truth value" in text:
-        return "inside a kernel write `if`, `and`, `or`, `not` in the kernel itself or in a T.macro; plain helpers cannot branch on it"
+        return "write `if`, `and`, `or`, `not` in the kernel itself or in a T.macro; plain helpers cannot branch on it"
     if "indices must be integers" in text or "cannot be interpreted as an integer" in text or "__index__" in text:
         return "this value is known only when the kernel runs; loop over a Python list, such as list(range(n)), to have it now"
     if "object does not support item assignment" in text:

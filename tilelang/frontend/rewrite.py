@@ -1,7 +1,7 @@
 """Rewrites the body of a kernel so that running it builds the kernel.
 
-The rewriting only inserts calls on an explicit first argument, `__tl` (an `Activation`); it evaluates nothing and knows nothing of
-the values, so it is a function from text to text:
+The rewriting only inserts calls on an explicit first argument, `__tl` (an `Activation`); it evaluates nothing and knows nothing
+of the values, so it is a function from text to text:
 
     for ko in T.Pipelined(n):              __tl.at(3, 4, 3, 28)
         x = A[ko] + 1                      for ko in __tl.loop('ko', T.Pipelined(n)):
@@ -11,6 +11,7 @@ the values, so it is a function from text to text:
 Only the statements listed in `_Statements` are rewritten; every other one is a SyntaxProblem TL101 at its place.  Line and column
 numbers stay those of the user's file.
 """
+
 from __future__ import annotations
 
 import ast
@@ -36,8 +37,8 @@ _HINTS: dict[type[ast.AST], str] = {
 }  # fmt: skip
 _WORDS: dict[type[ast.AST], str] = {
     ast.Try: "try", ast.Raise: "raise", ast.Global: "global", ast.Nonlocal: "nonlocal", ast.Delete: "del", ast.ClassDef: "class",
-    ast.Import: "import", ast.ImportFrom: "import", ast.Match: "match", ast.AsyncFunctionDef: "async def", ast.AsyncFor: "async for",
-    ast.AsyncWith: "async with",
+    ast.Import: "import", ast.ImportFrom: "import", ast.Match: "match", ast.AsyncFunctionDef: "async def",
+    ast.AsyncFor: "async for", ast.AsyncWith: "async with",
 }  # fmt: skip
 _OPERATORS: dict[type[ast.operator], str] = {
     ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/", ast.FloorDiv: "//", ast.Mod: "%", ast.LShift: "<<", ast.RShift: ">>",
@@ -52,7 +53,9 @@ def rewrite_function(tree: ast.FunctionDef, file: str) -> ast.FunctionDef:
     parameters = [argument.arg for argument in _arguments(tree.args)]
     rewriter = _Statements(file, set(parameters) | _bound_names(tree.body), set(parameters))
     body = rewriter.block(_without_docstring(tree.body)) or [ast.Pass()]
-    result = ast.FunctionDef(name=tree.name, args=_plain_arguments(tree.args), body=body, decorator_list=[], returns=None, type_comment=None)
+    result = ast.FunctionDef(
+        name=tree.name, args=_plain_arguments(tree.args), body=body, decorator_list=[], returns=None, type_comment=None
+    )
     if hasattr(tree, "type_params"):
         result.type_params = []  # type: ignore[attr-defined]
     ast.copy_location(result, tree)
@@ -67,7 +70,13 @@ def rewritten_text(source: str, file: str = "kernel.py") -> str:
 
 def _arguments(arguments: ast.arguments) -> list[ast.arg]:
     extra = [arguments.vararg] if arguments.vararg else []
-    return [*arguments.posonlyargs, *arguments.args, *extra, *arguments.kwonlyargs, *([arguments.kwarg] if arguments.kwarg else [])]
+    return [
+        *arguments.posonlyargs,
+        *arguments.args,
+        *extra,
+        *arguments.kwonlyargs,
+        *([arguments.kwarg] if arguments.kwarg else []),
+    ]
 
 
 def _plain_arguments(arguments: ast.arguments) -> ast.arguments:
@@ -100,7 +109,7 @@ def _bound_names(body: Iterable[ast.stmt]) -> set[str]:
 
 
 class _Statements:
-    """One function's statements.  `live` are the names certainly bound in a block that is still open, whose reads need no check."""
+    """One function's statements.  `live`: names certainly bound in a block that is still open, whose reads need no check."""
 
     def __init__(self, file: str, assigned: set[str], live: set[str]) -> None:
         self.file, self.count, self.live = file, 0, live
@@ -121,7 +130,9 @@ class _Statements:
         method = getattr(self, f"visit_{type(node).__name__}", None)
         if method is None:
             word = _WORDS.get(type(node), type(node).__name__)
-            self.refuse(node, f"`{word}` has no meaning in a kernel", _HINTS.get(type(node), "see the statements a kernel may hold"))
+            self.refuse(
+                node, f"`{word}` has no meaning in a kernel", _HINTS.get(type(node), "see the statements a kernel may hold")
+            )
         new: list[ast.stmt] = method(node)
         for statement in new:
             for part in ast.walk(statement):
@@ -228,7 +239,10 @@ class _Statements:
     def refuse_else(self, node: ast.For | ast.While) -> None:
         if node.orelse:
             word = "for" if isinstance(node, ast.For) else "while"
-            message, hint = f"`{word} ... else` has no meaning in a kernel", "put the else part after the loop, under an if where needed"
+            message, hint = (
+                f"`{word} ... else` has no meaning in a kernel",
+                "put the else part after the loop, under an if where needed",
+            )
             raise SyntaxProblem(message, code="TL101", span=self.else_span(node), hint=hint)
 
     def else_span(self, node: ast.For | ast.While) -> Span:
@@ -294,12 +308,18 @@ class _Statements:
 
     def visit_FunctionDef(self, node: ast.FunctionDef) -> list[ast.stmt]:
         """A nested function: a macro rewrites itself; in a plain helper only the expressions are."""
-        words = {getattr(part, "attr", getattr(part, "id", "")) for decorator in node.decorator_list for part in ast.walk(decorator)}
+        words = {
+            getattr(part, "attr", getattr(part, "id", "")) for decorator in node.decorator_list for part in ast.walk(decorator)
+        }
         self.live = self.live | {node.name}
         if not words & {"macro", "prim_func"}:
             names = {argument.arg for argument in _arguments(node.args)} | _bound_names(node.body)
             node = ExpressionRewriter(self.file, set(), lambda: names).helper(node)
-        return [self.place(node, None, [node.name]), node, _store(node.name, call("assign", string(node.name), ast.Name(node.name, ast.Load())))]
+        return [
+            self.place(node, None, [node.name]),
+            node,
+            _store(node.name, call("assign", string(node.name), ast.Name(node.name, ast.Load()))),
+        ]
 
 
 def _store(name: str, value: ast.expr) -> ast.stmt:

@@ -1,4 +1,5 @@
-"""The expression half of the rewriter: and, or, not, `x if c else y`, ==, !=, chains, `in`, and reads of names that may be gone."""
+"""The expression half of the rewriter: and, or, not, `x if c else y`, ==, !=, chains, `in`, reads of names that may be gone."""
+
 from __future__ import annotations
 
 import ast
@@ -52,7 +53,12 @@ class ExpressionRewriter(ast.NodeTransformer):
     def loop_head(self, node: ast.expr) -> ast.expr:
         """The iterable of a for loop, where `range` means a loop of the kernel."""
         new = self.visit(node)
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "range" and isinstance(new, ast.Call):
+        if (
+            isinstance(node, ast.Call)
+            and isinstance(node.func, ast.Name)
+            and node.func.id == "range"
+            and isinstance(new, ast.Call)
+        ):
             head = call("range", new.func, *new.args)
             head.keywords = new.keywords
             for part in ast.walk(head):
@@ -110,7 +116,11 @@ class ExpressionRewriter(ast.NodeTransformer):
     def visit_Compare(self, node: ast.Compare) -> ast.expr:
         self.generic_visit(node)
         if len(node.ops) > 1:
-            steps = [part for op, right in zip(node.ops, node.comparators, strict=True) for part in (string(_COMPARE[type(op)]), delayed(right))]
+            steps = [
+                part
+                for op, right in zip(node.ops, node.comparators, strict=True)
+                for part in (string(_COMPARE[type(op)]), delayed(right))
+            ]
             return call("chain", node.left, *steps)
         right = node.comparators[0]
         match node.ops[0]:

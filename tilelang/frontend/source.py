@@ -1,4 +1,5 @@
 """The syntax tree of a function as it stands in its file, with the file's own line numbers."""
+
 from __future__ import annotations
 
 import ast
@@ -6,7 +7,7 @@ import inspect
 import linecache
 from types import FunctionType
 
-from tilelang.errors import SyntaxProblem, Span
+from tilelang.errors import Span, SyntaxProblem
 
 _PARSED: dict[str, tuple[list[str], ast.Module]] = {}
 
@@ -17,11 +18,19 @@ def function_tree(function: FunctionType) -> ast.FunctionDef:
     lines = _lines(function)
     tree = _parsed(code.co_filename, lines, function.__name__)
     for node in ast.walk(tree):
-        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) and node.name == code.co_name and _first_line(node) == code.co_firstlineno:
+        if (
+            isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))
+            and node.name == code.co_name
+            and _first_line(node) == code.co_firstlineno
+        ):
             if isinstance(node, ast.AsyncFunctionDef):
-                raise SyntaxProblem(f"{node.name} is async; a kernel is a plain def", code="TL101", span=header_span(code.co_filename, node))
+                raise SyntaxProblem(
+                    f"{node.name} is async; a kernel is a plain def", code="TL101", span=header_span(code.co_filename, node)
+                )
             return node
-    raise _no_source(function, "the file does not hold it at the line where it was defined; it may have changed since it was imported")
+    raise _no_source(
+        function, "the file does not hold it at the line where it was defined; it may have changed since it was imported"
+    )
 
 
 def header_span(file: str, node: ast.FunctionDef | ast.AsyncFunctionDef) -> Span:
@@ -54,7 +63,9 @@ def _parsed(file: str, lines: list[str], name: str) -> ast.Module:
         try:
             known = _PARSED[file] = (lines, ast.parse("".join(lines), file))
         except SyntaxError as error:
-            raise SyntaxProblem(f"{file}, which defines {name}, cannot be parsed: {error.msg}", code="TL106", span=Span(file, error.lineno or 1)) from error
+            raise SyntaxProblem(
+                f"{file}, which defines {name}, cannot be parsed: {error.msg}", code="TL106", span=Span(file, error.lineno or 1)
+            ) from error
     return known[1]
 
 
@@ -62,6 +73,6 @@ def _no_source(function: FunctionType, why: str) -> SyntaxProblem:
     code = function.__code__
     span = Span(code.co_filename, code.co_firstlineno) if linecache.getline(code.co_filename, code.co_firstlineno) else None
     return SyntaxProblem(
-        f"the source of {function.__name__} ({code.co_filename}, line {code.co_firstlineno}) cannot be found: {why}", code="TL106", span=span,
-        hint="put the kernel into a .py file and import it",
+        f"the source of {function.__name__} ({code.co_filename}, line {code.co_firstlineno}) cannot be found: {why}",
+        code="TL106", span=span, hint="put the kernel into a .py file and import it",
     )  # fmt: skip

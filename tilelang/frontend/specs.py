@@ -1,4 +1,5 @@
-"""What `T.serial(...)`, `T.Pipelined(...)`, `T.Parallel(...)` and `T.Kernel(...)` hand to the builder: checked, but not yet built."""
+"""What `T.serial(...)`, `T.Pipelined(...)`, `T.Parallel(...)` and `T.Kernel(...)` hand to the builder: checked, not yet built."""
+
 from __future__ import annotations
 
 import operator
@@ -7,7 +8,7 @@ from dataclasses import dataclass
 from types import TracebackType
 
 from tilelang.errors import ShapeProblem, SyntaxProblem, TypeProblem, Unsupported
-from tilelang.ir.buffer import Buffer, Extent, Region
+from tilelang.ir.buffer import Buffer, Region
 from tilelang.ir.expr import Const, Expr, Load, Var, as_expr
 from tilelang.ir.types import LoopKind
 
@@ -18,7 +19,9 @@ MAX_BLOCK_THREADS = 1024
 def as_index(value: object, what: str) -> Expr:
     """An integer expression; TypeProblem TL213 names `what` otherwise."""
     if isinstance(value, (Buffer, Region)):
-        raise TypeProblem(f"{what} must be an integer, not the buffer {value_name(value)}", code="TL213", hint="index an element of it")
+        raise TypeProblem(
+            f"{what} must be an integer, not the buffer {value_name(value)}", code="TL213", hint="index an element of it"
+        )
     try:
         result = as_expr(value)  # type: ignore[arg-type]
     except TypeError as error:
@@ -40,7 +43,9 @@ def as_int(value: object, what: str) -> int:
             hint="pass it as a Python int of the function around the kernel",
         )  # fmt: skip
     if isinstance(value, float) and value.is_integer():
-        raise ShapeProblem(f"{what} must be a whole number, not the float {value}", code="TL207", hint="use // for integer division")
+        raise ShapeProblem(
+            f"{what} must be a whole number, not the float {value}", code="TL207", hint="use // for integer division"
+        )
     try:
         if isinstance(value, bool):
             raise TypeError
@@ -107,7 +112,9 @@ class KernelSpec:
 
 def _outside(what: str) -> SyntaxProblem:
     return SyntaxProblem(
-        f"{what} means something only in the body of a T.prim_func or T.macro", code="TL112", hint="decorate the function with @T.macro"
+        f"{what} means something only in the body of a T.prim_func or T.macro",
+        code="TL112",
+        hint="decorate the function with @T.macro",
     )
 
 
@@ -132,7 +139,9 @@ def loop_spec(kind: LoopKind, start: object, stop: object = None, step: object =
 def kernel_spec(blocks: tuple[object, ...], threads: object) -> KernelSpec:
     """A checked launch.  Raises ShapeProblem TL207 and TypeProblem TL215."""
     if not 1 <= len(blocks) <= 3:
-        raise ShapeProblem(f"T.Kernel takes 1 to 3 grid axes, not {len(blocks)}", code="TL207", hint="T.Kernel(blocks_x, blocks_y)")
+        raise ShapeProblem(
+            f"T.Kernel takes 1 to 3 grid axes, not {len(blocks)}", code="TL207", hint="T.Kernel(blocks_x, blocks_y)"
+        )
     grid = tuple(as_int(extent, f"axis {'xyz'[axis]} of the grid") for axis, extent in enumerate(blocks))
     for axis, extent in enumerate(grid):
         if extent < 0:
@@ -150,8 +159,8 @@ def thread_count(threads: object) -> int:
         total *= operator.index(part)  # type: ignore[arg-type]
     if total < WARP_THREADS or total > MAX_BLOCK_THREADS or total % WARP_THREADS or min(parts) < 1:  # type: ignore[type-var]
         raise TypeProblem(
-            f"threads={threads!r}; a block has a positive multiple of {WARP_THREADS} threads, at most {MAX_BLOCK_THREADS}", code="TL215",
-            hint="128 is one warpgroup, 256 are two",
+            f"threads={threads!r}; a block has a positive multiple of {WARP_THREADS} threads, at most {MAX_BLOCK_THREADS}",
+            code="TL215", hint="128 is one warpgroup, 256 are two",
         )  # fmt: skip
     return total
 
@@ -161,5 +170,3 @@ def parallel_spec(extents: tuple[object, ...]) -> ParallelSpec:
     if not extents:
         raise TypeProblem("T.Parallel needs at least one extent", code="TL216", hint="for i, j in T.Parallel(rows, columns):")
     return ParallelSpec(tuple(as_index(extent, f"extent {axis} of T.Parallel") for axis, extent in enumerate(extents)))
-
-

@@ -1,4 +1,5 @@
 """A warning for tiles that are read although nothing wrote them, such as an accumulator without T.clear before T.gemm."""
+
 from __future__ import annotations
 
 import warnings
@@ -21,7 +22,9 @@ def warn_unwritten(kernel: tile.Kernel) -> None:
         if buffer in warned or statement.span is None:
             continue
         warned.add(buffer)
-        advice = "T.clear it first, or pass clear_accum=True" if isinstance(statement, tile.Gemm) else "fill or copy into it first"
+        advice = (
+            "T.clear it first, or pass clear_accum=True" if isinstance(statement, tile.Gemm) else "fill or copy into it first"
+        )
         message = f"{buffer.name} is read here and nothing has written it; {advice}"
         warnings.warn_explicit(message, UserWarning, statement.span.file, statement.span.line)
 

@@ -9,9 +9,10 @@
                 tile[i, j] *= 2
             T.copy(tile, B[bx * 128, 0])
 
-Inside a kernel, `if`, `for`, `while`, conditional expressions, `and`, `or`, `not` and comparisons of the kernel's values become part
-of it; what depends on Python values alone is decided while it is built.
+Inside a kernel, `if`, `for`, `while`, conditional expressions, `and`, `or`, `not` and comparisons of the kernel's values become
+part of it; what depends on Python values alone is decided while it is built.
 """
+
 from __future__ import annotations
 
 from tilelang.errors import NameProblem as _NameProblem
@@ -26,11 +27,15 @@ from tilelang.language.alloc import *  # noqa: F403
 from tilelang.language.kernel import *  # noqa: F403
 from tilelang.language.loops import *  # noqa: F403
 from tilelang.language.math import *  # noqa: F403
-from tilelang.language.math import Cast_ as Cast
 from tilelang.language.tile_ops import *  # noqa: F403
 from tilelang.language.types import *  # noqa: F403
 
-__all__ = sorted([*_alloc.__all__, *_kernel.__all__, *_loops.__all__, *_math.__all__, *_tile_ops.__all__, *_types.__all__, "Cast"])
+__all__ = list(_alloc.__all__)
+__all__ += _kernel.__all__
+__all__ += _loops.__all__
+__all__ += _math.__all__
+__all__ += _tile_ops.__all__
+__all__ += _types.__all__
 
 
 class _UnknownName(_NameProblem, AttributeError):
@@ -57,4 +62,4 @@ def __getattr__(name: str) -> object:
 
 def _there_is() -> str:
     """Everything but the dtypes, in a line."""
-    return ", ".join(name for name in __all__ if name not in _types.__all__ or name in ("Tensor", "GemmWarpPolicy"))
+    return ", ".join(name for name in sorted(__all__) if name not in _types.__all__ or name in ("Tensor", "GemmWarpPolicy"))

@@ -1,4 +1,5 @@
 """Tiles and scalars that live inside a kernel."""
+
 from __future__ import annotations
 
 from tilelang.errors import TypeProblem
@@ -34,7 +35,9 @@ def alloc_var(dtype: object, *args: object, scope: str = "local.var", init: obje
         else:
             initial = value
     if given_scope != "local.var" or len(args) > 2:
-        raise TypeProblem(f"T.alloc_var lives in 'local.var', not {given_scope!r}", code="TL212", hint="T.alloc_var('float32', 0)")
+        raise TypeProblem(
+            f"T.alloc_var lives in 'local.var', not {given_scope!r}", code="TL212", hint="T.alloc_var('float32', 0)"
+        )
     builder = current("T.alloc_var")
     return builder.variable(builder.wanted_name("var"), dtype, initial)
 

@@ -1,4 +1,5 @@
 """The frame of a kernel: the decorators, the launch, and what is said about the launch."""
+
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -6,7 +7,6 @@ from typing import Any
 
 from tilelang.errors import TypeProblem, Unsupported
 from tilelang.frontend.builder import current
-from tilelang.frontend.entry import Macro, build_kernel, decorated
 from tilelang.frontend.specs import KernelSpec, kernel_spec
 from tilelang.ir.expr import Expr
 
@@ -14,23 +14,31 @@ from tilelang.ir.expr import Expr
 def prim_func(func: Callable[..., Any] | None = None, *, eager_jit: bool = False) -> Any:
     """Turns a function into a kernel (`ir.tile.Kernel`) at once, by running its body.
 
-    Parameters are annotated: `T.Tensor(shape, dtype)` or a dtype for a scalar.  Values of the functions around it and of the module
-    are taken as they are now.  Raises KernelError, at the line to change, for everything a kernel cannot hold."""
+    Parameters are annotated: `T.Tensor(shape, dtype)` or a dtype for a scalar.  Values of the functions around it and of the
+    module are taken as they are now.  Raises KernelError, at the line to change, for everything a kernel cannot hold."""
     if eager_jit:
-        raise Unsupported("eager_jit=True is not there yet", code="TL302", hint="annotate the parameters with T.Tensor(shape, dtype)")
-    return decorated(func, build_kernel)
+        raise Unsupported(
+            "eager_jit=True is not there yet", code="TL302", hint="annotate the parameters with T.Tensor(shape, dtype)"
+        )
+    from tilelang.frontend.entry import build_kernel
+
+    return build_kernel if func is None else build_kernel(func)
 
 
 def macro(func: Callable[..., Any] | None = None) -> Any:
-    """A function whose body is built into each kernel that calls it.  Tiles are passed by reference, scalars by value, and parameters
+    """A function whose body is built into each kernel that calls it.  Tiles are passed by reference, scalars by value; parameters
     annotated with `T.Ref` can be assigned to; it may return values, but not from inside a loop or `if` of the kernel."""
-    return decorated(func, Macro)
+    from tilelang.frontend.entry import Macro
+
+    return Macro if func is None else Macro(func)
 
 
-def Kernel(*blocks: object, threads: object = None, prelude: str | None = None, cluster_dims: object = None, is_cpu: bool = False) -> KernelSpec:
+def Kernel(
+    *blocks: object, threads: object = None, prelude: str | None = None, cluster_dims: object = None, is_cpu: bool = False
+) -> KernelSpec:
     """`with T.Kernel(blocks_x, blocks_y, threads=128) as (bx, by):` - a grid of 1 to 3 axes, 128 threads unless said otherwise.
 
-    Raises ShapeProblem TL207 for extents, TypeProblem TL215 unless threads is a positive multiple of 32 up to 1024, and Unsupported
+    Raises ShapeProblem TL207 for extents, TypeProblem TL215 unless threads is a positive multiple of 32 up to 1024, Unsupported
     TL302 for clusters and preludes."""
     if cluster_dims not in (None, 1, (1,), (1, 1), (1, 1, 1), [1, 1, 1]):
         raise Unsupported(f"cluster_dims={cluster_dims!r} is not there yet", code="TL302", hint="leave it out")
@@ -48,7 +56,9 @@ def use_swizzle(panel_size: object, order: str = "row", enable: bool = True) -> 
     builder.require_kernel("T.use_swizzle")
     if isinstance(panel_size, (bool, Expr)) or not isinstance(panel_size, int) or panel_size < 1:
         shown = "an expression" if isinstance(panel_size, Expr) else repr(panel_size)
-        raise TypeProblem(f"panel_size={shown} of T.use_swizzle; it must be a positive int", code="TL216", hint="T.use_swizzle(8)")
+        raise TypeProblem(
+            f"panel_size={shown} of T.use_swizzle; it must be a positive int", code="TL216", hint="T.use_swizzle(8)"
+        )
     if order != "row":
         raise Unsupported(f"T.use_swizzle(order={order!r}) is not there yet; there is 'row'", code="TL302")
     if enable:

@@ -1,5 +1,6 @@
 """Functions of scalars.  Arguments are expressions or Python numbers; the result is an expression, except where all arguments of
 `max`, `min`, `ceildiv` and the like are Python numbers, which give a Python number."""
+
 from __future__ import annotations
 
 import builtins
@@ -7,8 +8,9 @@ import builtins
 from tilelang.errors import TypeProblem
 from tilelang.frontend.dtypes import as_dtype
 from tilelang.frontend.expressions import choose, is_dynamic
+from tilelang.ir import expr
 from tilelang.ir.buffer import Buffer, Region
-from tilelang.ir.expr import FLOAT32, Call, Cast, Const, Expr, Reinterpret, as_expr, binary, convert
+from tilelang.ir.expr import FLOAT32, Call, Const, Expr, Reinterpret, as_expr, binary, convert
 from tilelang.ir.types import DType
 
 
@@ -16,7 +18,9 @@ def _scalar(value: object, what: str, like: DType | None = None) -> Expr:
     """An argument as an expression; TypeProblem TL213 otherwise."""
     if isinstance(value, (Buffer, Region)):
         name = value.name if isinstance(value, Buffer) else value.buffer.name
-        raise TypeProblem(f"{what} takes scalars, not the tile {name}", code="TL213", hint=f"use it in T.Parallel on elements: {name}[i, j]")
+        raise TypeProblem(
+            f"{what} takes scalars, not the tile {name}", code="TL213", hint=f"use it in T.Parallel on elements: {name}[i, j]"
+        )
     try:
         return as_expr(value, like)  # type: ignore[arg-type]
     except TypeError as error:
@@ -119,7 +123,11 @@ def pow(x: object, y: object) -> Expr:  # noqa: A001
     """x ** y of floating-point numbers.  TypeProblem TL213 for two whole numbers."""
     a, b = _pair("T.pow", x, y)
     if not a.dtype.is_float and not b.dtype.is_float:
-        raise TypeProblem(f"T.pow works on floating-point numbers, not {a.dtype} and {b.dtype}", code="TL213", hint="cast one: x.astype('float32')")
+        raise TypeProblem(
+            f"T.pow works on floating-point numbers, not {a.dtype} and {b.dtype}",
+            code="TL213",
+            hint="cast one: x.astype('float32')",
+        )
     return binary("pow", a, b)
 
 
@@ -195,10 +203,10 @@ def cast(value: object, dtype: object, round: str = "", sat: bool = True, rbits:
     """`value` converted to `dtype`, rounded to nearest even; a float becomes an integer by truncation, saturating."""
     target = as_dtype(dtype)
     operand = _scalar(value, "T.cast")
-    return operand if operand.dtype == target else Cast(operand, target)
+    return operand if operand.dtype == target else expr.Cast(operand, target)
 
 
-def Cast_(dtype: object, value: object, annotations: object = None, span: object = None) -> Expr:
+def Cast(dtype: object, value: object, annotations: object = None, span: object = None) -> Expr:
     """As `cast`, with the dtype first."""
     return cast(value, dtype)
 
@@ -208,7 +216,7 @@ def reinterpret(value: object, dtype: object) -> Expr:
     target, operand = as_dtype(dtype), _scalar(value, "T.reinterpret")
     if operand.dtype.bits != target.bits or (operand.dtype == "bool") != (target == "bool"):
         raise TypeProblem(
-            f"T.reinterpret from {operand.dtype} ({operand.dtype.bits} bits) to {target} ({target.bits} bits); the widths must agree",
+            f"T.reinterpret from {operand.dtype} ({operand.dtype.bits} bits) to {target} ({target.bits} bits): the widths differ",
             code="TL213", hint="use T.cast to convert the value",
         )  # fmt: skip
     return operand if operand.dtype == target else Reinterpret(operand, target)
@@ -230,7 +238,7 @@ def if_then_else(cond: object, t: object, f: object) -> Expr:
 
 
 __all__ = [
-    "abs", "bitwise_and", "bitwise_or", "bitwise_xor", "cast", "cdiv", "ceil", "ceildiv", "clamp", "exp", "exp2", "floor", "floordiv",
-    "floormod", "if_then_else", "infinity", "log", "log2", "max", "min", "pow", "reinterpret", "rsqrt", "shift_left",
+    "Cast", "abs", "bitwise_and", "bitwise_or", "bitwise_xor", "cast", "cdiv", "ceil", "ceildiv", "clamp", "exp", "exp2", "floor",
+    "floordiv", "floormod", "if_then_else", "infinity", "log", "log2", "max", "min", "pow", "reinterpret", "rsqrt", "shift_left",
     "shift_right", "sigmoid", "sqrt", "tanh",
 ]  # fmt: skip

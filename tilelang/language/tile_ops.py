@@ -1,5 +1,6 @@
-"""Operations on whole tiles.  A tile is a buffer, a slice `A[i : i + 64, :]`, or a bare element `A[i, j]` that gives only the first
-element while the extents come from the other operand."""
+"""Operations on whole tiles.  A tile is a buffer, a slice `A[i : i + 64, :]`, or a bare element `A[i, j]` that gives only the
+first element while the extents come from the other operand."""
+
 from __future__ import annotations
 
 from tilelang.errors import Unsupported
@@ -9,8 +10,9 @@ from tilelang.ir.types import ReduceKind, WarpPolicy
 
 
 def copy(
-    src: object, dst: object, *, coalesced_width: int | None = None, disable_tma: bool = False, eviction_policy: str | None = None,
-    prefer_instruction: str | None = None, loop_layout: object = None, annotations: dict[str, object] | None = None,
+    src: object, dst: object, *, coalesced_width: int | None = None, disable_tma: bool = False,
+    eviction_policy: str | None = None, prefer_instruction: str | None = None, loop_layout: object = None,
+    annotations: dict[str, object] | None = None,
 ) -> None:  # fmt: skip
     """`dst = src`, element by element, converted to dst's dtype.  Out of bounds, reads give 0 and writes are dropped.
 
@@ -35,10 +37,12 @@ def gemm(
 ) -> None:  # fmt: skip
     """`C += op(A) @ op(B)`, or `C = ...` where `clear_accum`; op(A) is M x K, op(B) is K x N, C is an M x N fragment.
 
-    `k_pack` means nothing on NVIDIA GPUs.  Raises ShapeProblem TL204, TypeProblem TL211, TL212, TL216, TL219 and Unsupported TL302."""
+    `k_pack` means nothing here.  Raises ShapeProblem TL204, TypeProblem TL211, TL212, TL216, TL219 and Unsupported TL302."""
     if mbar is not None or wg_wait:
         name = "mbar" if mbar is not None else "wg_wait"
-        raise Unsupported(f"T.gemm(..., {name}=...) is not there yet; T.gemm waits by itself", code="TL302", hint=f"leave {name} out")
+        raise Unsupported(
+            f"T.gemm(..., {name}=...) is not there yet; T.gemm waits by itself", code="TL302", hint=f"leave {name} out"
+        )
     builder = current("T.gemm")
     ops.gemm(builder, A, B, C, transpose_a=transpose_A, transpose_b=transpose_B, policy=policy, clear_accum=clear_accum)
 
@@ -46,17 +50,21 @@ def gemm(
 def reduce_sum(buffer: object, out: object, dim: int = -1, clear: bool = True, batch: int = 1) -> None:
     """`out` = the sum of `buffer` over dimension `dim` (added to out's old value where not `clear`).
 
-    out has buffer's extents without `dim`, or with 1 there.  `batch` is a hint.  Raises ShapeProblem TL208, TypeProblem TL212, TL219."""
+    out has buffer's extents without `dim`, or with 1 there.  `batch` is a hint.  Raises ShapeProblem TL208, TypeProblem TL212."""
     ops.reduce(current("T.reduce_sum"), ReduceKind.SUM, buffer, out, dim, clear)
 
 
-def reduce_max(buffer: object, out: object, dim: int = -1, clear: bool = True, batch: int = 1, nan_propagate: bool = False) -> None:
-    """`out` = the largest of `buffer` over dimension `dim` (and of out's old value where not `clear`).  Raises as `reduce_sum`."""
+def reduce_max(
+    buffer: object, out: object, dim: int = -1, clear: bool = True, batch: int = 1, nan_propagate: bool = False
+) -> None:
+    """`out` = the largest of `buffer` over dimension `dim` (and of out's old value unless `clear`).  Raises as `reduce_sum`."""
     _reduce(ReduceKind.MAX, buffer, out, dim, clear, nan_propagate)
 
 
-def reduce_min(buffer: object, out: object, dim: int = -1, clear: bool = True, batch: int = 1, nan_propagate: bool = False) -> None:
-    """`out` = the smallest of `buffer` over dimension `dim` (and of out's old value where not `clear`).  Raises as `reduce_sum`."""
+def reduce_min(
+    buffer: object, out: object, dim: int = -1, clear: bool = True, batch: int = 1, nan_propagate: bool = False
+) -> None:
+    """`out` = the smallest of `buffer` over dimension `dim` (and of out's old value unless `clear`).  Raises as `reduce_sum`."""
     _reduce(ReduceKind.MIN, buffer, out, dim, clear, nan_propagate)
 
 
@@ -65,7 +73,9 @@ def reduce_abssum(buffer: object, out: object, dim: int = -1, clear: bool = True
     ops.reduce(current("T.reduce_abssum"), ReduceKind.ABSSUM, buffer, out, dim, clear)
 
 
-def reduce_absmax(buffer: object, out: object, dim: int = -1, clear: bool = True, batch: int = 1, nan_propagate: bool = False) -> None:
+def reduce_absmax(
+    buffer: object, out: object, dim: int = -1, clear: bool = True, batch: int = 1, nan_propagate: bool = False
+) -> None:
     """`out` = the largest absolute value of `buffer` over dimension `dim`.  Raises as `reduce_sum`."""
     _reduce(ReduceKind.ABSMAX, buffer, out, dim, clear, nan_propagate)
 

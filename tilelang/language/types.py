@@ -1,4 +1,5 @@
 """Dtypes, parameter annotations and the warp policy."""
+
 from __future__ import annotations
 
 from typing import Final
@@ -50,7 +51,32 @@ class GemmWarpPolicy:
 
 
 __all__ = [
-    "Buffer", "GemmWarpPolicy", "Ref", "Tensor", "bfloat16", "bool", "double", "dtype", "float", "float16", "float32", "float64",
-    "float8_e4m3", "float8_e4m3fn", "float8_e5m2", "half", "int", "int16", "int32", "int64", "int8", "long", "short", "uint", "uint16",
-    "uint32", "uint64", "uint8",
+    "Buffer",
+    "GemmWarpPolicy",
+    "Ref",
+    "Tensor",
+    "bfloat16",
+    "bool",
+    "double",
+    "dtype",
+    "float",
+    "float8_e4m3",
+    "float8_e4m3fn",
+    "float8_e5m2",
+    "float16",
+    "float32",
+    "float64",
+    "half",
+    "int",
+    "int8",
+    "int16",
+    "int32",
+    "int64",
+    "long",
+    "short",
+    "uint",
+    "uint8",
+    "uint16",
+    "uint32",
+    "uint64",
 ]  # fmt: skip
