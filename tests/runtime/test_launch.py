@@ -97,6 +97,14 @@ def launcher(kernel: DeviceKernel, device: int = 0) -> Launcher:
     return Launcher(b"cubin", "add", kernel, device, range(maps), range(maps, maps + len(kernel.scalars)))
 
 
+def ready(fake: FakeDriver) -> tuple[Launcher, ParameterBlock]:
+    """A loaded kernel and the parameters of a launch; the driver has forgotten what that took."""
+    made = launcher(device_kernel(record("A", 4, 8)))
+    block = made.build((0x1000,))
+    fake.calls.clear()
+    return made, block
+
+
 def parameters(block: ParameterBlock, *sizes: int) -> list[bytes]:
     """What cuLaunchKernel would copy: `sizes[i]` bytes from the i-th pointer."""
     pointers = (ctypes.c_void_p * len(sizes)).from_address(block.address)
@@ -111,8 +119,7 @@ def test_loading_allows_the_kernel_its_shared_memory(fake):
 
 
 def test_a_launch(fake):
-    made = launcher(device_kernel(record("A", 4, 8)))
-    block = made.build((0x1000,))
+    made, block = ready(fake)
     made.launch(77, block)
     assert fake.named("cuLaunchKernel") == [(22, 3, 2, 1, 160, 1, 1, 98304, 77, block.address, 0)]
     assert fake.named("cuCtxPushCurrent") == []
@@ -121,8 +128,8 @@ def test_a_launch(fake):
 @pytest.mark.parametrize("current", [None, 1])
 def test_another_context_is_replaced_for_the_launch(fake, current):
     fake.current = current
-    made = launcher(device_kernel(record("A", 4, 8)))
-    made.launch(0, made.build((0x1000,)))
+    made, block = ready(fake)
+    made.launch(0, block)
     names = [call[0] for call in fake.calls]
     assert fake.named("cuCtxPushCurrent") == [(300,)]
     assert names.index("cuCtxPushCurrent") < names.index("cuLaunchKernel") < names.index("cuCtxPopCurrent")
@@ -130,9 +137,9 @@ def test_another_context_is_replaced_for_the_launch(fake, current):
 
 def test_the_context_is_put_back_after_a_failure(fake):
     fake.current, fake.failing = 1, "cuLaunchKernel"
-    made = launcher(device_kernel(record("A", 4, 8)))
+    made, block = ready(fake)
     with pytest.raises(ToolchainFailed, match="cuLaunchKernel of add: CUDA_ERROR_INVALID_VALUE"):
-        made.launch(0, made.build((0x1000,)))
+        made.launch(0, block)
     assert len(fake.named("cuCtxPopCurrent")) == 1
 
 
@@ -157,6 +164,14 @@ def test_maps_are_aligned_in_memory(fake):
     block = launcher(device_kernel(record("A", 4, 8), record("B", 4, 8))).build((0x1000, 0x2000))
     pointers = (ctypes.c_void_p * 2).from_address(block.address)
     assert [(pointer or 0) % 64 for pointer in pointers] == [0, 0]
+
+
+def test_parameters_are_built_under_the_context_of_the_gpu(fake, monkeypatch):
+    monkeypatch.setattr(tensormap, "_encode", lambda record, pointer: fake.calls.append(("encode",)) or bytes(128))
+    launcher(device_kernel(record("A", 4, 8)), device=1).build((0x1000,))
+    names = [call[0] for call in fake.calls]
+    assert fake.named("cuCtxPushCurrent") == [(301,)]
+    assert names.index("cuCtxPushCurrent") < names.index("encode") < names.index("cuCtxPopCurrent")
 
 
 def test_a_block_is_built_once_per_set_of_values(fake):

@@ -12,6 +12,7 @@ import math
 import operator
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 from tilelang.errors import ArgumentError, KernelError, Span, Unsupported
@@ -299,6 +300,7 @@ def _dimensions(shape: tuple[int, ...]) -> str:
     return f"{len(shape)} dimension{'' if len(shape) == 1 else 's'} {shape}"
 
 
+@cache
 def _largest(dtype: DType) -> float:
     """The largest finite number of a float dtype."""
     import ml_dtypes

@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import ctypes
 import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from tilelang.errors import ArchMismatch, InternalError
@@ -48,13 +49,14 @@ class Launcher:
         self._kernel, self._device = kernel, device
         self._tensors, self._scalars = tuple(tensors), tuple(scalars)
         self._blocks: dict[Values, ParameterBlock] = {}
-        self._driver = driver = bindings()
+        driver = bindings()
         self._library = call(driver.cuLibraryLoadData, image, [], [], 0, [], [], 0)
         function = call(driver.cuLibraryGetKernel, self._library, name.encode())
         attribute = driver.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
         call(driver.cuKernelSetAttribute, attribute, kernel.shared_bytes, function, call(driver.cuDeviceGet, device))
         # a CUkernel belongs to no context: the launch takes the stream's or the current one
         self._handle = driver.CUfunction(int(function))
+        self._current_device, self._start = driver.cuCtxGetDevice, driver.cuLaunchKernel
 
     def block(self, values: Values) -> ParameterBlock | None:
         """The parameter block of these addresses and scalars, if it was built before."""
@@ -62,7 +64,8 @@ class Launcher:
 
     def build(self, values: Values) -> ParameterBlock:
         """A new parameter block, kept.  Raises InternalError (TL911) where the driver refuses a tensor map."""
-        block = ParameterBlock(self._kernel, [values[i] for i in self._tensors], [values[i] for i in self._scalars])
+        with _context(self._device):  # the driver encodes a map only under a context
+            block = ParameterBlock(self._kernel, [values[i] for i in self._tensors], [values[i] for i in self._scalars])
         if len(self._blocks) >= _BLOCKS_LIMIT:
             self._blocks.clear()
         self._blocks[values] = block
@@ -72,24 +75,18 @@ class Launcher:
         """Launches on a stream by handle.  Raises ToolchainFailed (TL622) for what the driver reports."""
         if block.empty:
             return
-        driver = self._driver
-        status, current = driver.cuCtxGetDevice()
-        if int(status) == 0 and int(current) == self._device:
-            self._start(stream, block)
-            return
-        call(driver.cuCtxPushCurrent, _primary_context(self._device))
-        try:
-            self._start(stream, block)
-        finally:
-            call(driver.cuCtxPopCurrent)
+        status, current = self._current_device()
+        if status or int(current) != self._device:
+            with _context(self._device):
+                self._launch(stream, block)
+        else:
+            self._launch(stream, block)
 
-    def _start(self, stream: int, block: ParameterBlock) -> None:
+    def _launch(self, stream: int, block: ParameterBlock) -> None:
         x, y, z = block.grid
         kernel = self._kernel
-        (status,) = self._driver.cuLaunchKernel(
-            self._handle, x, y, z, kernel.threads, 1, 1, kernel.shared_bytes, stream, block.address, 0
-        )
-        if int(status) != 0:
+        (status,) = self._start(self._handle, x, y, z, kernel.threads, 1, 1, kernel.shared_bytes, stream, block.address, 0)
+        if status:
             raise failed(f"cuLaunchKernel of {kernel.name}", status)
 
 
@@ -147,12 +144,18 @@ def _gpu(device: int) -> Gpu | None:
 _contexts: dict[int, Any] = {}
 
 
-def _primary_context(device: int) -> Any:
-    """The primary context of a GPU, which the CUDA runtime and every framework use; retained for the life of the process."""
+@contextmanager
+def _context(device: int) -> Iterator[None]:
+    """The primary context of a GPU, which the CUDA runtime and every framework use, as the current one; it stays retained for the
+    life of the process."""
+    driver = bindings()
     if device not in _contexts:
-        driver = bindings()
         _contexts[device] = call(driver.cuDevicePrimaryCtxRetain, call(driver.cuDeviceGet, device))
-    return _contexts[device]
+    call(driver.cuCtxPushCurrent, _contexts[device])
+    try:
+        yield
+    finally:
+        call(driver.cuCtxPopCurrent)
 
 
 def _grid(extents: Sequence[int | Expr], scalars: Mapping[Var, bytes]) -> tuple[int, int, int]:
@@ -180,9 +183,5 @@ def _evaluate(value: int | Expr, scalars: Mapping[Var, bytes]) -> int:
 
 def synchronize(device: int, stream: int) -> None:
     """Waits for a stream; for arrays of frameworks that do not order their own work after ours."""
-    driver = bindings()
-    call(driver.cuCtxPushCurrent, _primary_context(device))
-    try:
-        call(driver.cuStreamSynchronize, stream)
-    finally:
-        call(driver.cuCtxPopCurrent)
+    with _context(device):
+        call(bindings().cuStreamSynchronize, stream)
