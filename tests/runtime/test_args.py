@@ -61,13 +61,13 @@ CASES = {
     ),
     "rank": ((half(32), half()), "TL504", "add: parameter A: expected 2 dimensions (4, 8), got 1 dimension (32,)", ""),
     "number": ((np.float16(1), half()), "TL504", "add: parameter A: expected 2 dimensions (4, 8), got 0 dimensions ()", ""),
-    "shape": ((half(), half(4, 9)), "TL504", "add: parameter B: expected 8 in dimension 1 of shape (4, 8), got 9 in (4, 9)", ""),
+    "shape": ((half(), half(4, 9)), "TL505", "add: parameter B: expected 8 in dimension 1 of shape (4, 8), got 9 in (4, 9)", ""),
     "strides": (
-        (half(), half(8, 4).T), "TL505", "add: parameter B: expected row-major strides (8, 1), got (1, 4)",
+        (half(), half(8, 4).T), "TL541", "add: parameter B: expected row-major strides (8, 1), got (1, 4)",
         "pass numpy.ascontiguousarray(B)",
     ),
     "every other column": (
-        (half(), half(4, 16)[:, ::2]), "TL505", "add: parameter B: expected row-major strides (8, 1), got (16, 2)",
+        (half(), half(4, 16)[:, ::2]), "TL541", "add: parameter B: expected row-major strides (8, 1), got (16, 2)",
         "pass numpy.ascontiguousarray(B)",
     ),
 }  # fmt: skip
@@ -93,7 +93,7 @@ def test_a_written_array_must_be_writable():
     signature(add(), None).bind((frozen, frozen, half()))
     error = refusal(signature(add(), None), half(), half(), frozen)
     assert error.message == "add: parameter C: expected an array that can be written, got a read-only one"
-    assert (error.code, error.hint) == ("TL510", "name it as a result: out_idx=[2]")
+    assert (error.code, error.hint) == ("TL506", "name it as a result: out_idx=[2]")
 
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "int8", "bool", "float8_e4m3fn", "float8_e5m2", "uint64"])
@@ -143,7 +143,7 @@ def test_torch_refusals(torch):
 def test_one_device_for_all(torch):
     found = signature(add(), 2)
     error = refusal(found, torch.zeros(4, 8, device="cuda"), torch.zeros(4, 8))
-    assert (error.code, error.message) == ("TL506", "add: parameter B: expected an array on cuda:0, where A is, got one on cpu")
+    assert (error.code, error.message) == ("TL542", "add: parameter B: expected an array on cuda:0, where A is, got one on cpu")
     error = refusal(found, torch.zeros(4, 8, device="cuda"), torch.zeros(4, 8, device="cuda", index=1))
     assert error.message == "add: parameter B: expected an array on cuda:0, where A is, got one on cuda:1"
     found.bind((torch.zeros(4, 8), half()))
@@ -160,7 +160,7 @@ def test_alignment_counts_on_a_gpu():
     found.check_memory([0x1000, 0x2000, 0x3000], 0)
     found.check_memory([0x1002, 0x2000, 0x3000], CPU)
     error = memory_refusal(found, [0x1000, 0x2008, 0x3000], 0)
-    assert (error.code, error.hint) == ("TL507", "pass a copy: B.clone()")
+    assert (error.code, error.hint) == ("TL543", "pass a copy: B.clone()")
     assert error.message == "add: parameter B: expected an address that is a multiple of 16 bytes, got 0x2008, a multiple of 8"
 
 
@@ -168,7 +168,7 @@ def test_alignment_counts_on_a_gpu():
 def test_a_result_shares_no_byte_with_an_argument(other):
     found = signature(add(), None)
     error = memory_refusal(found, [0x8000, other, 0x1000], CPU)
-    assert error.code == "TL509"
+    assert error.code == "TL544"
     assert error.message == "add: parameter C: expected memory of its own, since the kernel writes it, got memory that B uses too"
 
 
@@ -215,7 +215,7 @@ BAD_SCALARS = {
 def test_scalar_refusals(dtype, value, message):
     found = signature(kernel(tensor("A", 4), Var("s", DType(dtype)), tensor("C", 4)), 2)
     error = refusal(found, half(4), value)
-    assert error.code == "TL508"
+    assert error.code == "TL507"
     assert error.message.startswith(f"add: parameter s: {message}")
 
 

@@ -145,7 +145,7 @@ def test_overlap_is_refused_on_the_cpu_too(reference):
     a = np.zeros((5, 8), np.float16)
     with pytest.raises(ArgumentError) as caught:
         jitted(add(), None)(a[:4], ones(), a[1:])
-    assert caught.value.code == "TL509"
+    assert caught.value.code == "TL544"
     assert reference == []
 
 
@@ -158,7 +158,7 @@ def test_bad_arguments_run_nothing(reference):
 def test_keyword_arguments_are_refused_by_name():
     with pytest.raises(ArgumentError) as caught:
         jitted(add())(ones(), B=ones())
-    assert (caught.value.code, caught.value.message) == ("TL511", "add: got keyword argument 'B'")
+    assert (caught.value.code, caught.value.message) == ("TL545", "add: got keyword argument 'B'")
 
 
 def test_a_framework_without_allocation_is_named():
@@ -166,7 +166,7 @@ def test_a_framework_without_allocation_is_named():
     foreign = type("Array", (), {"__module__": "numba.cuda"})()
     with pytest.raises(ArgumentError) as caught:
         allocate.empty(param, foreign)
-    assert (caught.value.code, caught.value.message) == ("TL512", "parameter C: results cannot be allocated as arrays of numba")
+    assert (caught.value.code, caught.value.message) == ("TL546", "parameter C: results cannot be allocated as arrays of numba")
 
 
 # ---- on a GPU, up to the launch
@@ -205,9 +205,9 @@ def test_scalars_are_packed_by_their_dtype(torch, loaded):
 
 WRONG = {
     "dtype": (lambda torch: cuda(torch, dtype="float32"), "TL503"),
-    "shape": (lambda torch: cuda(torch, 4, 9), "TL504"),
-    "device": (lambda torch: cuda(torch, index=1), "TL506"),
-    "cpu": (lambda torch: torch.zeros(4, 8), "TL506"),
+    "shape": (lambda torch: cuda(torch, 4, 9), "TL505"),
+    "device": (lambda torch: cuda(torch, index=1), "TL542"),
+    "cpu": (lambda torch: torch.zeros(4, 8), "TL542"),
     "none": (lambda torch: None, "TL502"),
 }
 
@@ -229,13 +229,13 @@ def test_strides_alignment_and_overlap_on_a_gpu(torch, loaded):
     turned.array = turned.array.T
     shifted = cuda(torch)
     shifted.array = aligned((4, 8), np.float16, offset_bytes=2)
-    for argument, code in ((turned, "TL505"), (shifted, "TL507")):
+    for argument, code in ((turned, "TL541"), (shifted, "TL543")):
         with pytest.raises(ArgumentError) as caught:
             made(good, argument, cuda(torch))
         assert caught.value.code == code
     with pytest.raises(ArgumentError) as caught:
         made(good, cuda(torch), good)
-    assert caught.value.code == "TL509"
+    assert caught.value.code == "TL544"
     assert all(not launcher.launches for launcher in loaded.values())
 
 

@@ -212,7 +212,7 @@ def test_grids_may_depend_on_scalars(fake):
     n = Var("n", DType("int32"))
     kernel = device_kernel(record("A", 4, 8), grid=((n + 127) // 128, as_expr(2)), scalars=(n,))
     assert launcher(kernel).build((16, pack(n.dtype, 300))).grid == (3, 2, 1)
-    with pytest.raises(InternalError, match="TL912"):
+    with pytest.raises(InternalError, match="TL954"):
         launcher(device_kernel(record("A", 4, 8), grid=(Var("m"),))).build((16,))
 
 

@@ -67,7 +67,7 @@ def test_spills_and_static_shared_memory_are_reported():
 def test_a_remark_fails_the_compilation_and_keeps_the_text(folder):
     with pytest.raises(InternalError) as caught:
         compile_text(IGNORED, arch="sm_90a", name="moved")
-    assert caught.value.code == "TL902"
+    assert caught.value.code == "TL952"
     assert caught.value.message.startswith(
         "ptxas did not keep the plan of moved: C7508: Potential Performance Loss: 'setmaxnreg' ignored"
     )
@@ -93,7 +93,7 @@ def test_a_remark_that_is_allowed_is_only_recorded(folder, monkeypatch):
 def test_text_that_does_not_compile_is_our_fault_and_is_saved_inlined(folder):
     with pytest.raises(InternalError) as caught:
         compile_text("__device__ void f() { foo(); }", arch="sm_90a", name="bad", standalone=lambda text: f"// inlined\n{text}")
-    assert caught.value.code == "TL901"
+    assert caught.value.code == "TL951"
     assert caught.value.message == ('the CUDA text of bad does not compile: bad.cu(1): error: identifier "foo" is undefined')
     (saved,) = folder.iterdir()
     assert saved.read_text() == "// inlined\n__device__ void f() { foo(); }"

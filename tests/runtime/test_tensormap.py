@@ -76,7 +76,7 @@ def test_what_the_driver_refuses_is_our_fault(monkeypatch):
     with pytest.raises(InternalError) as caught:
         tensormap.encode(record(), 0x1008)
     assert (caught.value.code, caught.value.message) == (
-        "TL911",
+        "TL953",
         "the driver refuses the tensor map A_map: CUDA_ERROR_INVALID_VALUE",
     )
     assert caught.value.notes == (

@@ -15,14 +15,14 @@ def empty(param: TensorParam, like: Any) -> Any:
 
     With no array to go by, it is a torch tensor on the current GPU where torch is imported and a GPU is there, else a NumPy
     array.
-    Raises ArgumentError (TL512) for a framework in which we cannot allocate.
+    Raises ArgumentError (TL546) for a framework in which we cannot allocate.
     """
     framework = framework_of(like) if like is not None else _default_framework()
     maker = _MAKERS.get(framework)
     if maker is None:
         raise ArgumentError(
             f"parameter {param.name}: results cannot be allocated as arrays of {framework}",
-            code="TL512",
+            code="TL546",
             hint="compile the kernel without out_idx and pass the array to be written",
         )
     return maker(param, like)

@@ -3,8 +3,8 @@
 A call passes the parameters in order without those that `out_idx` makes results.  Checked, in this order: count, None, being an
 array, dtype, rank, shape, strides (row-major, contiguous), one device for all, write access, pointer alignment, overlap.  Codes:
 
-    TL501 count   TL502 None or no array   TL503 dtype   TL504 rank or shape   TL505 strides   TL506 device
-    TL507 alignment   TL508 scalar   TL509 overlap   TL510 read-only   TL511 keyword   TL512 no way to allocate
+    TL501 count   TL502 None or no array   TL503 dtype   TL504 rank   TL505 shape   TL506 read-only   TL507 scalar
+    TL541 strides   TL542 device   TL543 alignment   TL544 overlap   TL545 keyword   TL546 no way to allocate
 """
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ class Signature:
                 "NumPy arrays, torch tensors and arrays with DLPack or __cuda_array_interface__ are taken",
             )  # fmt: skip
         if found.device == ELSEWHERE:
-            raise self.mismatch(param, "an array on the CPU or a CUDA device", f"one on {found.device_name}", "TL506")
+            raise self.mismatch(param, "an array on the CPU or a CUDA device", f"one on {found.device_name}", "TL542")
         if found.dtype != param.dtype:
             hint = f"convert it: {param.name}.to(torch.{param.dtype})" if found.framework == "torch" else ""
             raise self.mismatch(param, f"dtype {param.dtype}", found.dtype, "TL503", hint)
@@ -132,9 +132,9 @@ class Signature:
         if found.strides is not None:
             expected = f"row-major strides {row_major(param.shape)}"
             call = f"{param.name}.contiguous()" if found.framework == "torch" else f"numpy.ascontiguousarray({param.name})"
-            raise self.mismatch(param, expected, str(found.strides), "TL505", f"pass {call}")
+            raise self.mismatch(param, expected, str(found.strides), "TL541", f"pass {call}")
         if param.written and found.readonly:
-            raise self.mismatch(param, "an array that can be written", "a read-only one", "TL510", self._readonly_hint(param))
+            raise self.mismatch(param, "an array that can be written", "a read-only one", "TL506", self._readonly_hint(param))
         return found
 
     def _shape(self, param: TensorParam, found: ArrayView) -> None:
@@ -145,26 +145,26 @@ class Signature:
             raise self.mismatch(param, expected, got, "TL504")
         at = next(i for i, (a, b) in enumerate(zip(param.shape, found.shape, strict=True)) if a != b)
         raise self.mismatch(
-            param, f"{param.shape[at]} in dimension {at} of shape {param.shape}", f"{found.shape[at]} in {found.shape}", "TL504"
+            param, f"{param.shape[at]} in dimension {at} of shape {param.shape}", f"{found.shape[at]} in {found.shape}", "TL505"
         )
 
     def scalar(self, param: ScalarParam, argument: Any) -> int | float:
         """One number, checked to be one that the parameter's dtype holds."""
         got = f"{type(argument).__name__} {argument!r}"
         if argument is None or isinstance(argument, (str, bytes)):
-            raise self.mismatch(param, f"a number of dtype {param.dtype}", got, "TL508")
+            raise self.mismatch(param, f"a number of dtype {param.dtype}", got, "TL507")
         try:
             value = operator.index(argument) if not param.dtype.is_float else float(argument)
         except (TypeError, ValueError, OverflowError):
             kind = "an integer" if not param.dtype.is_float else "a number"
-            raise self.mismatch(param, f"{kind} of dtype {param.dtype}", got, "TL508") from None
+            raise self.mismatch(param, f"{kind} of dtype {param.dtype}", got, "TL507") from None
         if not param.dtype.is_float:
             low, high = param.dtype.limits
             if not low <= value <= high:
-                raise self.mismatch(param, f"{param.dtype}, {low} to {high}", got, "TL508")
+                raise self.mismatch(param, f"{param.dtype}, {low} to {high}", got, "TL507")
             return bool(value) if param.dtype == "bool" else value
         if math.isfinite(value) and abs(value) > _largest(param.dtype):
-            raise self.mismatch(param, f"{param.dtype}, at most {_largest(param.dtype):g} in size", got, "TL508")
+            raise self.mismatch(param, f"{param.dtype}, at most {_largest(param.dtype):g} in size", got, "TL507")
         return value
 
     def _device(self, values: Iterable[Any]) -> int:
@@ -174,7 +174,7 @@ class Signature:
             first, other = pairs[0]
             if value.device != other.device:
                 expected = f"an array on {other.device_name}, where {first.name} is"
-                raise self.mismatch(param, expected, f"one on {value.device_name}", "TL506")
+                raise self.mismatch(param, expected, f"one on {value.device_name}", "TL542")
         return pairs[0][1].device if pairs else CPU
 
     def check_memory(self, values: Sequence[Any], device: int) -> None:
@@ -185,13 +185,13 @@ class Signature:
             if device != CPU and start % POINTER_ALIGNMENT_BYTES:
                 raise self.mismatch(
                     param, f"an address that is a multiple of {POINTER_ALIGNMENT_BYTES} bytes",
-                    f"{start:#x}, a multiple of {start & -start}", "TL507", f"pass a copy: {param.name}.clone()",
+                    f"{start:#x}, a multiple of {start & -start}", "TL543", f"pass a copy: {param.name}.clone()",
                 )  # fmt: skip
         for param, start, end in spans:
             for other, other_start, other_end in spans:
                 if param.written and param is not other and start < other_end and other_start < end:
                     raise self.mismatch(
-                        param, "memory of its own, since the kernel writes it", f"memory that {other.name} uses too", "TL509",
+                        param, "memory of its own, since the kernel writes it", f"memory that {other.name} uses too", "TL544",
                         f"pass a copy of {other.name}, or write a kernel with one parameter that is read and written",
                     )  # fmt: skip
 

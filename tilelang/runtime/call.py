@@ -154,5 +154,5 @@ def _same_stream(a: int, b: int) -> bool:
 
 def _view(value: Any) -> ArrayView:
     if not isinstance(value, ArrayView):
-        raise InternalError(f"a result that was just allocated is no array: {value!r}", code="TL921")
+        raise InternalError(f"a result that was just allocated is no array: {value!r}", code="TL955")
     return value

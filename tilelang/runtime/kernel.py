@@ -68,12 +68,12 @@ class JITKernel:
     def __call__(self, *arguments: Any, **keywords: Any) -> Any:
         """Runs the kernel on the arguments in the order of the parameters, without those that `out_idx` makes results.
 
-        Returns the result, a list of several, or None without `out_idx`.  Raises ArgumentError (codes TL501 to TL512, see
+        Returns the result, a list of several, or None without `out_idx`.  Raises ArgumentError (codes TL501 to TL546, see
         `runtime/args.py`), and PlatformError for a GPU that cannot run it.  On a GPU the call returns before the kernel is done.
         """
         if keywords:
             name = next(iter(keywords))
-            raise self._signature.error(f"got keyword argument {name!r}", "TL511", "pass the arguments by position")
+            raise self._signature.error(f"got keyword argument {name!r}", "TL545", "pass the arguments by position")
         return self._caller(arguments)
 
     def __repr__(self) -> str:
@@ -177,7 +177,7 @@ class JITKernel:
         """The name of the CUDA function: the only kernel of the program."""
         names = list(self._cubin().resources)
         if len(names) != 1:
-            raise InternalError(f"{self._program.device.name}: expected one kernel in the program, got {names}", code="TL922")
+            raise InternalError(f"{self._program.device.name}: expected one kernel in the program, got {names}", code="TL956")
         return names[0]
 
     def _load(self, device: int) -> Launcher:

@@ -63,7 +63,7 @@ class Launcher:
         return self._blocks.get(values)
 
     def build(self, values: Values) -> ParameterBlock:
-        """A new parameter block, kept.  Raises InternalError (TL911) where the driver refuses a tensor map."""
+        """A new parameter block, kept.  Raises InternalError (TL953) where the driver refuses a tensor map."""
         with _context(self._device):  # the driver encodes a map only under a context
             block = ParameterBlock(self._kernel, [values[i] for i in self._tensors], [values[i] for i in self._scalars])
         if len(self._blocks) >= _BLOCKS_LIMIT:
@@ -178,7 +178,7 @@ def _evaluate(value: int | Expr, scalars: Mapping[Var, bytes]) -> int:
             folded = binary(value.op, Const(_evaluate(value.a, scalars), _INT64), Const(_evaluate(value.b, scalars), _INT64))
             if isinstance(folded, Const):
                 return int(folded.value)
-    raise InternalError(f"an extent of the grid is not arithmetic on the kernel's scalars: {value!r}", code="TL912")
+    raise InternalError(f"an extent of the grid is not arithmetic on the kernel's scalars: {value!r}", code="TL954")
 
 
 def synchronize(device: int, stream: int) -> None:

@@ -99,7 +99,7 @@ def compile_text(
     """`text` compiled for `arch`, e.g. "sm_90a".
 
     `headers` maps the names that the text includes to their text.  `standalone` inlines them for the copy of the text that is
-    saved when the compilation fails.  Raises InternalError (TL901: the text does not compile, TL902: a remark that is not
+    saved when the compilation fails.  Raises InternalError (TL951: the text does not compile, TL952: a remark that is not
     allowed), ToolchainFailed (TL621) and Unavailable (TL601).
     """
     # NVRTC's own cache would answer without the report of registers and spills.
@@ -108,7 +108,7 @@ def compile_text(
     if status == "NVRTC_ERROR_COMPILATION":
         raise InternalError(
             f"the CUDA text of {name} does not compile: {_first_error(log)}",
-            code="TL901",
+            code="TL951",
             notes=(_saved(standalone(text), name), *log.strip().splitlines()),
         )
     if status != "NVRTC_SUCCESS":
@@ -177,7 +177,7 @@ def _judge(remarks: tuple[Remark, ...], name: str, saved: Callable[[], str]) -> 
         return
     raise InternalError(
         words,
-        code="TL902",
+        code="TL952",
         notes=(saved(), *(f"{remark.code}: {remark.text}" for remark in bad[1:])),
         hint="TILELANG_PTXAS_REMARKS=warn runs the kernel as it is: it may be slow",
     )

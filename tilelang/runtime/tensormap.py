@@ -29,7 +29,7 @@ def encode(record: TensorMap, pointer: int) -> bytes:
     """The 128 bytes of the map of `record` at the device address `pointer`, cached.
 
     A tensor with a dimension of extent 0 has no map: its bytes are zero, and a kernel that has nothing to copy never reads them.
-    Raises InternalError (TL911) where the driver refuses the record.  (CUDA driver API, cuTensorMapEncodeTiled.)
+    Raises InternalError (TL953) where the driver refuses the record.  (CUDA driver API, cuTensorMapEncodeTiled.)
     """
     if 0 in record.dims:
         return bytes(BYTES)
@@ -67,7 +67,7 @@ def _encode(record: TensorMap, pointer: int) -> bytes:
     if int(status) != 0:
         raise InternalError(
             f"the driver refuses the tensor map {record.name}: {status.name}",
-            code="TL911",
+            code="TL953",
             span=record.tensor.span,
             notes=(
                 f"{record.dtype} dims {record.dims} strides {record.strides_bytes} bytes, box {record.box}",
