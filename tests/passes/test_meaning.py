@@ -1,0 +1,121 @@
+"""Compiled programs compute what they mean: the simulated machine against the reference, bit for bit."""
+from __future__ import annotations
+
+import random
+
+import numpy as np
+import pytest
+
+from tests.passes.kernels import ceildiv, gemm_kernel
+from tests.passes.programs import PROGRAMS
+from tests.passes.running import check
+from tilelang.ir.types import LoopKind
+from tilelang.sim.schedule import SCHEDULES
+
+CASES = [
+    pytest.param(program, options, id=f"{name}-{','.join(f'{key}={value}' for key, value in options.items()) or 'plain'}")
+    for name, (program, variations) in PROGRAMS.items()
+    for options in variations
+]
+
+
+@pytest.mark.parametrize(("program", "options"), CASES)
+def test_programs(program: object, options: dict[str, object]) -> None:
+    check(program(**options), tuple(SCHEDULES), magnitude=1)  # type: ignore[operator]
+
+
+# ---- the GEMM family ----------------------------------------------------------------------------------------------------------
+
+SHARED_BYTES, REGISTERS = 227 * 1024, 160
+SAMPLES = 110
+
+
+def gemm_options(rng: random.Random) -> dict[str, object]:
+    """One GEMM that the compiler takes, small enough to run at once."""
+    while True:
+        block_m, block_n = rng.choice((64, 64, 128, 192)), rng.choice((16, 32, 48, 64, 80, 96, 112, 128, 160, 192, 240, 256, 272, 320))
+        block_k, stages = rng.choice((16, 32, 48, 64, 80, 96, 128, 192)), rng.randint(1, 4)
+        through_shared, out_dtype = rng.random() < 0.3, rng.choice(("float16", "bfloat16", "float32"))
+        staged = block_m * block_n * (4 if out_dtype == "float32" else 2)
+        rings = stages * 2 * block_k * (block_m + block_n)
+        if block_m * block_n // 128 <= REGISTERS and max(rings, staged) + (staged if through_shared else 0) <= SHARED_BYTES - 2048:
+            break
+    trips = rng.choice((0, 1, stages - 1, stages, stages + 1, 2 * stages + 1))
+    transpose_a, transpose_b = rng.random() < 0.4, rng.random() < 0.4
+    m = rng.choice((block_m, block_m - 1, 1, block_m + 5, 2 * block_m))
+    n = rng.choice((block_n, block_n - 8, 8, block_n + 8, 2 * block_n))
+    k = max(trips * block_k - rng.choice((0, 0, 1, 7, 8)), 0)
+    # Rows of a tensor are multiples of 16 bytes apart: that much every last dimension must keep.
+    m, n = ceildiv(m, 8) * 8 if transpose_a else m, max(n, 8)
+    k = k if transpose_a and not transpose_b else ceildiv(k, 8) * 8
+    serial = rng.random() < 0.2
+    return {
+        "m": m, "n": n, "k": k, "block_m": block_m, "block_n": block_n, "block_k": block_k, "num_stages": 0 if serial else stages,
+        "kind": LoopKind.SERIAL if serial else LoopKind.PIPELINED, "dtype": rng.choice(("float16", "bfloat16")), "out_dtype": out_dtype,
+        "transpose_a": transpose_a, "transpose_b": transpose_b, "through_shared": through_shared,
+    }  # fmt: skip
+
+
+def product(a: np.ndarray, b: np.ndarray, options: dict[str, object]) -> np.ndarray:
+    """The exact integer product."""
+    a, b = a.astype(np.int64), b.astype(np.int64)
+    return (a.T if options["transpose_a"] else a) @ (b.T if options["transpose_b"] else b)
+
+
+@pytest.mark.parametrize("seed", range(SAMPLES))
+def test_gemms(seed: int) -> None:
+    rng = random.Random(seed)
+    options = gemm_options(rng)
+    kernel = gemm_kernel(**options)  # type: ignore[arg-type]
+    result = check(kernel, tuple(rng.sample(list(SCHEDULES), 2)), seed)
+    a, b, c = kernel.params
+    exact = product(result[a], result[b], options).astype(np.float64)  # type: ignore[index]
+    assert np.array_equal(result[c], exact.astype(c.dtype.numpy)), options  # type: ignore[index, union-attr]
+
+
+def test_the_sample_has_what_it_should() -> None:
+    """Every value of every option, and the loops that are special: none, one, fewer than, as many as and more than the stages."""
+    drawn = [gemm_options(random.Random(seed)) for seed in range(SAMPLES)]
+    for name, values in {
+        "block_m": (64, 128, 192), "block_k": (16, 32, 48, 64, 80, 96, 128, 192), "num_stages": (0, 1, 2, 3, 4),
+        "dtype": ("float16", "bfloat16"), "out_dtype": ("float16", "bfloat16", "float32"), "transpose_a": (False, True),
+        "transpose_b": (False, True), "through_shared": (False, True),
+    }.items():  # fmt: skip
+        assert {options[name] for options in drawn} == set(values), name
+    assert len({options["block_n"] for options in drawn}) >= 13
+    trips = [(ceildiv(options["k"], options["block_k"]), options["num_stages"]) for options in drawn]  # type: ignore[arg-type]
+    assert {0, 1} <= {count for count, _ in trips}
+    assert {-1, 0, 1} <= {count - stages for count, stages in trips if stages}
+    assert any(options["k"] % options["block_k"] for options in drawn)  # type: ignore[operator]
+    assert any(options["m"] % options["block_m"] for options in drawn)  # type: ignore[operator]
+    assert any(options["n"] % options["block_n"] for options in drawn)  # type: ignore[operator]
+
+
+def test_a_whole_grid_of_full_tiles() -> None:
+    """The plainest GEMM at its default tiles, on more than one block in each direction."""
+    check(gemm_kernel(256, 384, 192), ("lazy-async",))
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32"])
+def test_results_are_rounded_once(dtype: str) -> None:
+    """Sums far above the output's exact integers: rounding to nearest even happens at the store and nowhere else."""
+    kernel = gemm_kernel(64, 64, 256, 64, 64, 64, out_dtype=dtype)
+    result = check(kernel, ("fifo",), magnitude=30)
+    a, b, c = (result[param] for param in kernel.params)  # type: ignore[index]
+    exact = a.astype(np.int64) @ b.astype(np.int64)
+    assert np.abs(exact).max() > 4096
+    assert np.array_equal(c, exact.astype(np.float64).astype(c.dtype))
+
+
+@pytest.mark.parametrize("value", [np.inf, -np.inf, np.nan])
+def test_infinities_and_nan_pass_through(value: float) -> None:
+    from tests.passes.running import assert_same_bits, compiled, integers, meaning, on_the_machine
+
+    kernel = gemm_kernel(64, 48, 64, 64, 48, 32)
+    arrays = integers(kernel, 0, 1)
+    arrays[kernel.params[0]][5, 7] = value  # type: ignore[index]
+    expected, found = meaning(kernel, arrays), on_the_machine(compiled(kernel), arrays, "fifo")
+    c = kernel.params[2]
+    assert np.isnan(expected[c]).any() or np.isinf(expected[c]).any()  # type: ignore[index]
+    same = {tensor: np.nan_to_num(array.astype(np.float32), nan=1e9) for tensor, array in expected.items()}
+    assert_same_bits(same, {tensor: np.nan_to_num(array.astype(np.float32), nan=1e9) for tensor, array in found.items()}, "fifo")
