@@ -30,22 +30,27 @@ from rich.syntax import Syntax
 from rich.table import Table
 
 import tilelang
+from tilelang.passes.pipeline import compile_kernel
 from tilelang.runtime.device import probe
+from tilelang.sim import machine
+from tilelang.target import Target
 
 TARGET = {"kind": "cuda", "arch": "sm_90a"}
+EXAMPLES = Path(__file__).resolve().parent
 FLOAT16_INTEGERS = 2048  # every integer up to here is a float16
+LATE = {"eager-async": "early", "lazy-async": "late"}
 
 # wrapper in the CUDA text, its opcode in the machine code (a pattern), what it is for
 INSTRUCTIONS = (
-    ("tma_load", r"UTMALDG.*", "one instruction moves a whole tile from global to shared memory"),
-    ("mbarrier_arrive_expect_tx", r"SYNCS\.ARRIVE\.TRANS64", "says how many bytes will land in a slot of the ring"),
-    ("mbarrier_try_wait", r"SYNCS\.PHASECHK.*", "waits until a slot has been filled, or freed"),
-    ("mbarrier_arrive", r"SYNCS\.ARRIVE\.TRANS64\.A1T0", "hands a slot back to the producer"),
-    ("warpgroup_reg_dealloc", r"USETMAXREG\.DEALLOC.*", "the producer gives registers up"),
+    ("tma_load", r"UTMALDG.*", "moves a whole tile, global to shared"),
+    ("mbarrier_arrive_expect_tx", r"SYNCS\.ARRIVE\.TRANS64", "announces the bytes of a ring slot"),
+    ("mbarrier_try_wait", r"SYNCS\.PHASECHK.*", "waits until a slot is full, or free"),
+    ("mbarrier_arrive", r"SYNCS\.ARRIVE\.TRANS64\.A1T0", "hands a slot back"),
+    ("warpgroup_reg_dealloc", r"USETMAXREG\.DEALLOC.*", "the producer gives up registers"),
     ("warpgroup_reg_alloc", r"USETMAXREG\.TRY_ALLOC.*", "the consumers take them"),
-    ("wgmma_ss", r"HGMMA.*", "128 threads multiply tiles straight from shared memory"),
-    ("stmatrix_x4", r"STSM.*", "the result goes from registers to shared memory ..."),
-    ("tma_store", r"UTMASTG.*", "... and from there to global memory, clipped at the matrix's edge"),
+    ("wgmma_ss", r"HGMMA.*", "multiplies tiles in shared memory"),
+    ("stmatrix_x4", r"STSM.*", "the result to shared memory ..."),
+    ("tma_store", r"UTMASTG.*", "... and on to global, clipped"),
 )
 NEEDED = ("tma_load", "mbarrier_try_wait", "warpgroup_reg_dealloc", "warpgroup_reg_alloc", "wgmma_ss", "tma_store")
 
@@ -121,6 +126,8 @@ def compile_and_show(console: Console, size: int, checks: Checks) -> Any:
     to_cubin = time.perf_counter() - start
     console.print(Rule("Which instructions it uses", align="left"))
     show_instructions(console, text, machine_code(cubin), checks)
+    console.print(Rule("What was decided: kernel.explain()", align="left"))
+    console.print(kernel.explain().replace(f"{EXAMPLES}/", ""), markup=False)
     console.print(Rule("What it takes", align="left"))
     show_resources(console, kernel, (to_text, to_cubin, len(cubin)), checks)
     return kernel
@@ -136,6 +143,33 @@ def show_resources(console: Console, kernel: Any, compiled: tuple[float, float, 
     checks.add("registers spilled to memory", f"{spills} bytes", spills == 0)
 
 
+def check_simulated(console: Console, size: int, checks: Checks) -> None:
+    """The device code itself, warps, barriers and swizzled shared memory, on a simulated block after the other."""
+    function = gemm(size, size, size)
+    device = compile_kernel(function, Target.parse(TARGET)).device
+    a, b, exact = integers(size)
+    start = time.perf_counter()
+    for schedule in ("eager-async", "lazy-async"):
+        out = np.full((size, size), np.nan, np.float16)
+        machine.run(device, dict(zip(function.params, (a, b, out), strict=True)), schedule=schedule)
+        wrong = int((out != exact).sum())
+        checks.add(f"simulated, asynchronous work as {LATE[schedule]} as possible, every bit", differ(wrong, exact), wrong == 0)
+    console.print(f"        (one run takes {(time.perf_counter() - start) / 2:.1f} s)")
+
+
+def integers(size: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Two matrices of small integers and their product, all of it exact in float16, so that a single lost term shows."""
+    rng = np.random.default_rng(1)
+    a, b = (rng.integers(-2, 3, (size, size)).astype(np.float16) for _ in range(2))
+    exact = a.astype(np.float64) @ b.astype(np.float64)
+    assert np.abs(exact).max() <= FLOAT16_INTEGERS
+    return a, b, exact
+
+
+def differ(wrong: int, exact: np.ndarray) -> str:
+    return f"{wrong} of {exact.size} elements differ"
+
+
 def check_numbers(where: str, run: Callable[[np.ndarray, np.ndarray], np.ndarray], size: int, checks: Checks) -> None:
     """Normal inputs against float64, and small integers, where not a single bit may differ."""
     a, b = inputs(size, size, size)
@@ -145,12 +179,9 @@ def check_numbers(where: str, run: Callable[[np.ndarray, np.ndarray], np.ndarray
     cube = f"{size} x {size} x {size}"
     result = f"largest error {error:.2f} of what rounding explains"
     checks.add(f"{where}: {cube}, normal inputs, against float64", result, error <= 1)
-    rng = np.random.default_rng(1)
-    a, b = (rng.integers(-2, 3, (size, size)).astype(np.float16) for _ in range(2))
-    exact = a.astype(np.float64) @ b.astype(np.float64)
-    assert np.abs(exact).max() <= FLOAT16_INTEGERS
+    a, b, exact = integers(size)
     wrong = int((run(a, b) != exact).sum())
-    checks.add(f"{where}: {cube}, integer inputs, every bit", f"{wrong} of {exact.size} elements differ", wrong == 0)
+    checks.add(f"{where}: {cube}, integer inputs, every bit", differ(wrong, exact), wrong == 0)
     if where == "CPU":
         checks.console.print(f"        (one run on the CPU takes {seconds:.1f} s)")
 
@@ -205,6 +236,8 @@ def main() -> int:
     kernel = compile_and_show(console, words.size, checks)
     console.print(Rule("On the CPU: the same kernel object, called with NumPy arrays", align="left"))
     check_numbers("CPU", kernel, words.size, checks)
+    console.print(Rule("On a simulated Hopper block: the device code above, instruction by instruction", align="left"))
+    check_simulated(console, words.size, checks)
     show_gpu(console, checks)
     failed = sum(not passed for _, _, passed in checks.rows)
     total = len(checks.rows)

@@ -62,7 +62,8 @@ def test_the_readme_shows_the_cuda_that_comes_out(run_python: RunPython) -> None
     for line in excerpt.splitlines():
         if line.strip() in ("", "..."):
             continue
-        assert line.rstrip() in (rest := [text.rstrip() for text in printed[at:]]), line
+        rest = [text.rstrip() for text in printed[at:]]
+        assert line.rstrip() in rest, line
         at += rest.index(line.rstrip()) + 1
 
 
