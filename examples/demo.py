@@ -127,7 +127,7 @@ def compile_and_show(console: Console, size: int, checks: Checks) -> Any:
     console.print(Rule("Which instructions it uses", align="left"))
     show_instructions(console, text, machine_code(cubin), checks)
     console.print(Rule("What was decided: kernel.explain()", align="left"))
-    console.print(kernel.explain().replace(f"{EXAMPLES}/", ""), markup=False)
+    console.print(kernel.explain().replace(f"{EXAMPLES}/", ""), markup=False, soft_wrap=True)
     console.print(Rule("What it takes", align="left"))
     show_resources(console, kernel, (to_text, to_cubin, len(cubin)), checks)
     return kernel
