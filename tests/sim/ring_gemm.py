@@ -2,6 +2,7 @@
 
 `fault` leaves out or spoils one piece of synchronisation, for tests that demand to see it reported.
 """
+
 from __future__ import annotations
 
 from dataclasses import dataclass
@@ -84,10 +85,16 @@ class _Builder:
         self.size_a, self.size_b = spec.block_m * spec.block_k * 2, spec.block_k * spec.block_n * 2
         size_c = spec.block_m * spec.block_n * 2
         swizzle = spec.swizzle_bytes
-        self.a = d.SharedArray(name="A_shared", offset_bytes=0, stage_bytes=self.size_a, stages=spec.stages, swizzle_bytes=swizzle)
+        self.a = d.SharedArray(
+            name="A_shared", offset_bytes=0, stage_bytes=self.size_a, stages=spec.stages, swizzle_bytes=swizzle
+        )
         ring = spec.stages * (self.size_a + self.size_b)
         self.b = d.SharedArray(
-            name="B_shared", offset_bytes=spec.stages * self.size_a, stage_bytes=self.size_b, stages=spec.stages, swizzle_bytes=swizzle
+            name="B_shared",
+            offset_bytes=spec.stages * self.size_a,
+            stage_bytes=self.size_b,
+            stages=spec.stages,
+            swizzle_bytes=swizzle,
         )
         self.c = d.SharedArray(name="C_shared", offset_bytes=ring, stage_bytes=size_c, stages=1, swizzle_bytes=swizzle)
         self.shared_bytes = ring + size_c
@@ -123,7 +130,8 @@ class _Builder:
     def setup(self) -> d.Body:
         i = Var("i")
         inits = tuple(
-            d.Unroll(var=i, count=array.count, body=(d.MbarrierInit(barrier=d.BarrierRef(array, i)),)) for array in (self.full, self.empty)
+            d.Unroll(var=i, count=array.count, body=(d.MbarrierInit(barrier=d.BarrierRef(array, i)),))
+            for array in (self.full, self.empty)
         )
         return (
             d.Declare(var=self.m0, value=BLOCK_IDX[1] * self.spec.block_m),
@@ -153,8 +161,9 @@ class _Builder:
             coordinates=(self.n0 + p * s.panel, kt * s.block_k), span=at(22),
         ) for p in range(s.block_n // s.panel)]  # fmt: skip
         expect = d.MbarrierExpectTx(barrier=full, bytes=size, span=at(20))
+        wait = d.MbarrierWait(barrier=d.BarrierRef(self.empty, stage), parity=flip, span=at(BARRIER_LINE))
         loop = d.For(var=kt, start=i32(0), stop=i32(s.trips), body=(
-            *self.on("no_empty_wait", d.MbarrierWait(barrier=d.BarrierRef(self.empty, stage), parity=flip, span=at(BARRIER_LINE))),
+            *self.on("no_empty_wait", wait),
             *self.on("no_expect", expect),
             *loads,
             d.RingAdvance(stage=stage, phase=phase, stages=s.stages),
@@ -168,8 +177,9 @@ class _Builder:
         release = self.on("no_empty_arrive", d.MbarrierArrive(barrier=d.BarrierRef(self.empty, stage), span=at(33)))
         early, late = (release, ()) if self.fault == "early_release" else ((), release)
         parity = phase ^ 1 if self.fault == "full_parity" else phase
+        wait = d.MbarrierWait(barrier=d.BarrierRef(self.full, stage), parity=parity, span=at(BARRIER_LINE + 1))
         loop = d.For(var=kt, start=i32(0), stop=i32(s.trips), body=(
-            *self.on("no_full_wait", d.MbarrierWait(barrier=d.BarrierRef(self.full, stage), parity=parity, span=at(BARRIER_LINE + 1))),
+            *self.on("no_full_wait", wait),
             d.WgmmaFence(),
             *self.multiply(stage, kt),
             *self.on("no_commit", d.WgmmaCommitGroup()),
@@ -227,7 +237,10 @@ class _Builder:
                     values=tuple(self.packed(tile, 4 * j + 2 * r) for r in range(4)), span=at(40),
                 ))  # fmt: skip
         copies = tuple(
-            d.TmaStore(map=self.map["C"], address=d.SharedAddress(self.c) + p * panel_bytes, coordinates=(self.n0 + p * s.panel, self.m0), span=at(41))
+            d.TmaStore(
+                map=self.map["C"], address=d.SharedAddress(self.c) + p * panel_bytes,
+                coordinates=(self.n0 + p * s.panel, self.m0), span=at(41),
+            )
             for p in range(s.block_n // s.panel)
         )  # fmt: skip
         store = d.Elected(warp=0, body=(

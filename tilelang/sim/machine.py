@@ -2,11 +2,17 @@
 
 Roles are generators that yield what they wait for; TMA transfers and wgmma are operations on their way that take effect when the
 schedule says so.  Shared memory is bytes (`memory`), barriers count as in the ISA (`sync`), layouts are the hardware's (`tma`,
-`wgmma`, `instructions`).  Reported as HazardError, with a span: TL801 deadlock, TL802 too many steps, TL803 to TL807 misuse of an
-mbarrier, TL810 to TL814 memory and registers (unwritten, out of bounds, misaligned, conflicting, undefined), TL820 to TL823 tensor
-core and TMA (accumulator in flight, part of a warpgroup, descriptor, several threads), TL830 work left at the end, TL840 to TL843
-values and control flow (overflow, division, threads that disagree, divergence), TL850 and TL851 setmaxnreg and named barriers.
+`wgmma`, `instructions`).  Reported as HazardError, with a span:
+
+    TL801 deadlock  TL802 too many statements
+    TL803 mbarrier not initialised  TL804 twice  TL805 an arrival too many  TL806 byte count  TL807 parity
+    TL810 bytes never written  TL811 out of bounds  TL812 misaligned  TL813 conflicting stores  TL814 undefined register
+    TL820 accumulator in flight  TL821 not a whole warp, warpgroup or role  TL822 matrix descriptor  TL823 several threads
+    TL830 asynchronous work left at the end
+    TL840 integer overflow  TL841 division by zero, shift count  TL842 threads disagree  TL843 divergent synchronisation
+    TL850 setmaxnreg  TL851 named barriers
 """
+
 from __future__ import annotations
 
 from collections import defaultdict
@@ -22,7 +28,8 @@ from tilelang.ir.device import BLOCK_IDX, BarrierArray, DeviceKernel, Registers,
 from tilelang.ir.expr import Number, Var
 from tilelang.sim.memory import SharedMemory
 from tilelang.sim.registers import RegisterFile
-from tilelang.sim.schedule import Schedule, schedule as schedule_of
+from tilelang.sim.schedule import Schedule
+from tilelang.sim.schedule import schedule as schedule_of
 from tilelang.sim.steps import run_strand
 from tilelang.sim.strand import Strand, make_strands
 from tilelang.sim.sync import AsyncEngine, Groups, Mbarrier, NamedBarriers, RegisterPool
@@ -44,12 +51,12 @@ def run(
 ) -> None:
     """Runs every block of the grid, or those of `blocks` (indices x, y, z), one after the other.
 
-    `arrays` gives each tensor buffer of the kernel's tensor maps its array (the buffer's dtype and shape), written in place.
+    `arrays` gives each tensor of the kernel's maps and pointers its array (the buffer's dtype and shape), written in place.
     `schedule` is "fifo", "reverse", "eager-async" or "lazy-async".  Raises HazardError TL801 to TL851 (see the module),
     ArgumentError TL510 to TL513 for arrays, schedule, scalars or blocks that do not fit, InternalError for device IR that means
     nothing."""
     order = schedule_of(schedule)
-    tensors = GlobalMemory(arrays, kernel.tensor_maps)
+    tensors = GlobalMemory(arrays, kernel.tensor_maps, kernel.pointers)
     given = _scalars(kernel, scalars or {})
     grid = _grid(kernel, given)
     with np.errstate(all="ignore"):
@@ -141,7 +148,7 @@ class Block:
                 span=strand.span,
             )  # fmt: skip
 
-    # ---- the scheduler ----------------------------------------------------------------------------------------------------------
+    # ---- the scheduler ---------------------------------------------------------------------------------------------------------
 
     def run(self) -> None:
         """Runs the block to its end.  Raises HazardError TL801 where nothing can go on, TL830 for work left at the end."""
@@ -177,7 +184,11 @@ class Block:
         """Raises HazardError TL830 for asynchronous work that the end of the block does not wait for."""
         for warpgroup, groups in self.wgmma_groups.items():
             for op in groups.unwaited():
-                raise _left(f"warpgroup {warpgroup} ends with a {op.text} that nothing waited for", op.span, "commit it and wait for its group")
+                raise _left(
+                    f"warpgroup {warpgroup} ends with a {op.text} that nothing waited for",
+                    op.span,
+                    "commit it and wait for its group",
+                )
         for thread, groups in self.bulk.items():
             for op in groups.unwaited():
                 hint = "commit it and wait for its group to have read shared memory"
@@ -187,16 +198,20 @@ class Block:
         for barriers in self._mbarriers.values():
             for barrier in barriers:
                 if barrier.tx_bytes:
-                    raise _left(f"the block ends with {barrier.tx_bytes} bytes outstanding on {barrier.name}", self.kernel.span, "")
+                    raise _left(
+                        f"the block ends with {barrier.tx_bytes} bytes outstanding on {barrier.name}", self.kernel.span, ""
+                    )
 
 
 def _take_turn(strand: Strand, steps: object) -> bool:
-    """Runs a strand until it waits for something that has not happened; whether it got anywhere."""
+    """Runs a strand until it waits for something that has not happened, or meets others; whether it got anywhere."""
     progress = False
     while not strand.finished and (strand.waiting is None or strand.waiting.ready()):
         strand.waiting = next(steps, None)  # type: ignore[call-overload]
         strand.finished = strand.waiting is None
         progress = True
+        if strand.waiting is not None and strand.waiting.ends_turn:
+            break
     return progress
 
 

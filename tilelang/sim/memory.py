@@ -5,6 +5,7 @@ alignment and the written bits are checked in one place.  Swizzles act on absolu
 16-byte chunk number (address bits 4-6) is XORed with bits 7-9, of which the span of the swizzle decides how many count.
 (PTX ISA, "Swizzling modes" of tensors in shared memory.)
 """
+
 from __future__ import annotations
 
 from collections.abc import Iterable
@@ -64,7 +65,9 @@ class SharedMemory:
         stop = array.offset_bytes + array.stage_bytes * array.stages
         if not 0 <= array.offset_bytes <= stop <= self.size_bytes:
             raise InternalError(
-                f"{array.name} is at bytes {array.offset_bytes} to {stop} of a window of {self.size_bytes}", code="TL922", span=array.span
+                f"{array.name} is at bytes {array.offset_bytes} to {stop} of a window of {self.size_bytes}",
+                code="TL922",
+                span=array.span,
             )
         self._state[array.offset_bytes : stop] = _UNWRITTEN
 
@@ -115,7 +118,8 @@ class SharedMemory:
         if (starts % width).any():
             address = int(starts[starts % width != 0].flat[0])
             raise HazardError(
-                f"{access.agent}: {access.action} at byte address {address}, {self.locate(address)}, which is not a multiple of {width}",
+                f"{access.agent}: {access.action} at byte address {address}, {self.locate(address)}, which is not a multiple of "
+                f"{width}",
                 code="TL812", span=access.span, hint=f"align the address to {width} bytes",
             )  # fmt: skip
         index = (starts - WINDOW_BASE) // width

@@ -1,4 +1,5 @@
 """Registers of a block: every register array, one column for each thread, with what is defined and what wgmma may still write."""
+
 from __future__ import annotations
 
 import math
@@ -15,7 +16,7 @@ Columns = int | slice | np.ndarray
 
 
 class RegisterFile:
-    """Arrays of shape (*registers.shape, threads).  Undefined elements hold NaN or a 0x7f pattern and are never read unnoticed."""
+    """Arrays of shape (*registers.shape, threads).  Undefined elements hold a pattern of 0x7f and are never read unnoticed."""
 
     def __init__(self, threads: int) -> None:
         self._threads = threads
@@ -34,8 +35,8 @@ class RegisterFile:
         self._defined[registers][..., columns] = False
 
     def load(
-        self, registers: Registers, indices: tuple[int, ...], columns: Columns, mask: np.ndarray | None, warpgroups: tuple[int, ...],
-        span: Span | None,
+        self, registers: Registers, indices: tuple[int, ...], columns: Columns, mask: np.ndarray | None,
+        warpgroups: tuple[int, ...], span: Span | None,
     ) -> Value:  # fmt: skip
         """One element for each of these threads.  Raises HazardError TL811, TL814 (undefined), TL820 (in flight)."""
         self._check(registers, indices, warpgroups, span)
@@ -45,8 +46,8 @@ class RegisterFile:
         return plain(np.array(self._data[registers][indices][columns]), registers.dtype)
 
     def store(
-        self, registers: Registers, indices: tuple[int, ...], columns: Columns, mask: np.ndarray | None, warpgroups: tuple[int, ...],
-        value: Value, span: Span | None,
+        self, registers: Registers, indices: tuple[int, ...], columns: Columns, mask: np.ndarray | None,
+        warpgroups: tuple[int, ...], value: Value, span: Span | None,
     ) -> None:  # fmt: skip
         """Writes one element for each of these threads (where `mask`).  Raises HazardError TL811, TL820."""
         self._check(registers, indices, warpgroups, span)
@@ -63,8 +64,8 @@ class RegisterFile:
         row = registers.shape[len(indices) :]
         if registers.dtype != "float32" or row != (count,) or not _inside(indices, registers.shape[: len(indices)]):
             raise InternalError(
-                f"an accumulator of {count} float32 registers is to be {registers.name}{list(indices)} of shape {registers.shape}, "
-                f"{registers.dtype}",
+                f"an accumulator of {count} float32 registers is to be {registers.name}{list(indices)} of shape "
+                f"{registers.shape}, {registers.dtype}",
                 code="TL933", span=span,
             )  # fmt: skip
 
@@ -81,7 +82,7 @@ class RegisterFile:
     def accumulate(
         self, registers: Registers, indices: tuple[int, ...], warpgroup: int, values: np.ndarray, add: bool, span: Span | None
     ) -> None:
-        """Writes, or adds in float32, `values` (registers, 128) to a slice.  Raises HazardError TL814 (adds to undefined registers)."""
+        """Writes, or adds in float32, `values` (registers, 128) to a slice.  Raises HazardError TL814 (adds to undefined)."""
         columns = slice(128 * warpgroup, 128 * warpgroup + 128)
         data, defined = self._data[registers][indices][:, columns], self._defined[registers][indices][:, columns]
         if not add:
@@ -113,9 +114,9 @@ class RegisterFile:
     ) -> None:
         for other, prefix, warpgroup in self._in_flight:
             if other is registers and warpgroup in warpgroups and (indices is None or indices[: len(prefix)] == prefix):
+                name = registers.name if indices is None else _element(registers, indices)
                 raise HazardError(
-                    f"{registers.name if indices is None else _element(registers, indices)} is touched while a wgmma that writes it "
-                    "may be on its way",
+                    f"{name} is touched while a wgmma that writes it may be on its way",
                     code="TL820", span=span, hint="commit the wgmma and wait for its group first",
                 )  # fmt: skip
 

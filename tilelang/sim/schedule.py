@@ -1,4 +1,5 @@
 """In which order roles run and when asynchronous operations take effect: one legal behaviour of the hardware per schedule."""
+
 from __future__ import annotations
 
 from dataclasses import dataclass

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from typing import Any
 
 import numpy as np
@@ -11,9 +11,10 @@ from tilelang.errors import InternalError
 from tilelang.ir import device
 from tilelang.ir.expr import Expr, Var
 from tilelang.ir.types import DType
-from tilelang.sim import instructions
+from tilelang.sim import accesses, instructions, tensor_core
+from tilelang.sim.convert import Value, convert
 from tilelang.sim.strand import Steps, Strand
-from tilelang.sim.values import Value, convert
+from tilelang.sim.sync import Wait
 
 
 def run_strand(strand: Strand) -> Steps:
@@ -72,7 +73,18 @@ def _declare_registers(stmt: device.DeclareRegisters, strand: Strand) -> None:
 def _register_store(stmt: device.RegisterStore, strand: Strand) -> None:
     indices = tuple(strand.uniform(index, "a register index") for index in stmt.indices)
     value = _converted(stmt.value, stmt.registers.dtype, strand)
-    strand.block.registers.store(stmt.registers, indices, strand.columns, strand.mask, strand.warpgroups, value, strand.span)
+    strand.store_register(stmt.registers, indices, value)
+
+
+def _register_store_word(stmt: device.RegisterStoreWord, strand: Strand) -> None:
+    *rest, first = (strand.uniform(index, "a register index") for index in stmt.indices)
+    dtype, count = stmt.registers.dtype, len(stmt.values)
+    if not stmt.registers.packed or count * dtype.bits != 32 or first % count:
+        raise InternalError(
+            f"{count} elements from {first} on are no whole register of {stmt.registers.name}", code="TL933", span=strand.span
+        )
+    for i, value in enumerate([_converted(value, dtype, strand) for value in stmt.values]):
+        strand.store_register(stmt.registers, (*rest, first + i), value)
 
 
 def _ring_advance(stmt: device.RingAdvance, strand: Strand) -> None:
@@ -99,7 +111,40 @@ def _for(stmt: device.For, strand: Strand) -> Steps:
     strand.claim(stmt, bounds)
     for value in range(*bounds, stmt.step):
         strand.env[stmt.var] = value
-        yield from run_body(stmt.body, strand)
+        if (yield from _turn(stmt.body, strand)):
+            break
+
+
+def _while(stmt: device.While, strand: Strand) -> Steps:
+    while True:
+        holds = bool(strand.uniform(stmt.condition, "the condition of a while"))
+        strand.claim(stmt, (int(holds),))
+        strand.block.count_step(strand)
+        if not holds or (yield from _turn(stmt.body, strand)):
+            break
+
+
+class _Leave(Exception):
+    """A break or continue on its way to the loop around it."""
+
+    def __init__(self, ends_loop: bool) -> None:
+        self.ends_loop = ends_loop
+
+
+def _turn(body: device.Body, strand: Strand) -> Generator[Wait, None, bool]:
+    """One turn of a loop; whether a break ended it."""
+    span = strand.span
+    try:
+        yield from run_body(body, strand)
+    except _Leave as leave:
+        strand.span = span
+        return leave.ends_loop
+    return False
+
+
+def _leave(stmt: device.Break | device.Continue, strand: Strand) -> None:
+    strand.require_converged(f"a {type(stmt).__name__.lower()} is", elected=True)
+    raise _Leave(isinstance(stmt, device.Break))
 
 
 def _unroll(stmt: device.Unroll, strand: Strand) -> Steps:
@@ -126,8 +171,9 @@ def _if_per_thread(stmt: device.If, strand: Strand) -> Steps:
                 yield from run_body(body, strand)
             continue
         chosen = condition if taken else ~condition
-        strand.mask = chosen if outer is None else chosen & outer
-        if strand.mask.any():
+        mask: np.ndarray = chosen if outer is None else chosen & outer
+        strand.mask = mask
+        if mask.any():
             yield from run_body(body, strand)
     strand.mask = outer
     strand.divergence -= 1
@@ -140,19 +186,24 @@ def _elected(stmt: device.Elected, strand: Strand) -> Steps:
         return
     if stmt.warp < 0 or 32 * stmt.warp >= strand.group.threads:
         raise InternalError(f"{strand.group.name} has no warp {stmt.warp}", code="TL933", span=strand.span)
-    if strand.columns != strand.group.first_thread + 32 * stmt.warp:
+    if len(strand.threads) > 1 or strand.threads[0] != strand.group.first_thread + 32 * stmt.warp:
         return
     strand.elected = True
-    yield from run_body(stmt.body, strand)
+    try:
+        yield from run_body(stmt.body, strand)
+    except _Leave:
+        raise InternalError("an elected thread leaves a loop that the others are in", code="TL933", span=strand.span) from None
     strand.elected = False
 
 
 def _lane_zero_of_each_warp(stmt: device.Elected, strand: Strand) -> Steps:
-    """The body under a mask; it does not wait, so no thread needs to be a strand of its own."""
-    strand.mask = strand.threads % 32 == 0
+    """The body in one lane of each warp; it does not wait, so no thread needs to be a strand of its own."""
+    chosen = strand.threads % 32 == 0
+    if not chosen.any():
+        return
+    strand.mask = chosen if len(strand.threads) > 1 else None
     strand.divergence += 1
-    if strand.mask.any():
-        yield from run_body(stmt.body, strand)
+    yield from run_body(stmt.body, strand)
     strand.divergence -= 1
     strand.mask = None
 
@@ -163,7 +214,11 @@ STEP: dict[type[device.Stmt], Callable[[Any, Strand], Steps | None]] = {
     device.Assign: _assign,
     device.DeclareRegisters: _declare_registers,
     device.RegisterStore: _register_store,
+    device.RegisterStoreWord: _register_store_word,
     device.For: _for,
+    device.While: _while,
+    device.Break: _leave,
+    device.Continue: _leave,
     device.Unroll: _unroll,
     device.If: _if,
     device.Elected: _elected,
@@ -179,14 +234,19 @@ STEP: dict[type[device.Stmt], Callable[[Any, Strand], Steps | None]] = {
     device.TmaStore: instructions.tma_store,
     device.BulkCommitGroup: instructions.bulk_commit_group,
     device.BulkWaitGroupRead: instructions.bulk_wait_group_read,
-    device.StoreMatrix: instructions.store_matrix,
-    device.StoreShared: instructions.store_shared,
+    device.StoreMatrix: accesses.store_matrix,
+    device.LoadGlobal: accesses.load_global,
+    device.StoreGlobal: accesses.store_global,
+    device.LoadShared: accesses.load_shared,
+    device.StoreShared: accesses.store_shared,
+    device.ShuffleXor: accesses.shuffle_xor,
     device.FenceProxyAsync: instructions.no_effect,
-    device.WgmmaFence: instructions.wgmma_fence,
-    device.WgmmaCommitGroup: instructions.wgmma_commit_group,
-    device.WgmmaWaitGroup: instructions.wgmma_wait_group,
-    device.WgmmaSS: instructions.wgmma_ss,
+    device.WgmmaFence: tensor_core.wgmma_fence,
+    device.WgmmaCommitGroup: tensor_core.wgmma_commit_group,
+    device.WgmmaWaitGroup: tensor_core.wgmma_wait_group,
+    device.WgmmaSS: tensor_core.wgmma_ss,
+    device.WgmmaRS: tensor_core.wgmma_rs,
     device.FenceRegisters: instructions.no_effect,
-    device.SetMaxRegisters: instructions.set_max_registers,
+    device.SetMaxRegisters: tensor_core.set_max_registers,
 }
 """What each kind of statement does."""

@@ -45,6 +45,11 @@ class Group:
             return ()
         return tuple(range(self.first_thread // 128, (self.first_thread + self.threads) // 128))
 
+    def split_warps(self) -> np.ndarray:
+        """Warps of the group, counted within it, whose threads are in several strands."""
+        whole = [warp for strand in self.strands for warp in strand.whole_warps().tolist()]
+        return np.setdiff1d(np.arange(self.threads // 32), whole)
+
 
 @dataclass(eq=False, slots=True)
 class Meeting:
@@ -83,18 +88,37 @@ class Strand:
         self.env[device.THREAD] = first if count == 1 else self.threads.astype(np.int32)
         self.name = f"{self.role.name} thread {first}" if count == 1 else self.role.name
 
-    # ---- what expressions need --------------------------------------------------------------------------------------------------
+    def whole_warps(self) -> np.ndarray:
+        """Warps, counted within the group, all of whose threads are in this strand."""
+        return np.flatnonzero(np.bincount((self.threads - self.group.first_thread) // 32) == 32)
+
+    # ---- what expressions need -------------------------------------------------------------------------------------------------
 
     def load_register(self, registers: device.Registers, indices: tuple[int, ...]) -> Value:
         return self.block.registers.load(registers, indices, self.columns, self.mask, self.warpgroups, self.span)
 
+    def store_register(self, registers: device.Registers, indices: tuple[int, ...], value: Value) -> None:
+        """Writes one element in the active threads: `value` is uniform or has one element for each thread."""
+        if isinstance(self.columns, int) and isinstance(value, np.ndarray):
+            value = value.reshape(())
+        self.block.registers.store(registers, indices, self.columns, self.mask, self.warpgroups, value, self.span)
+
     def shared_address(self, array: device.SharedArray) -> int:
         return self.block.shared.address(array)
 
-    # ---- operands of instructions -----------------------------------------------------------------------------------------------
+    # ---- operands of instructions ----------------------------------------------------------------------------------------------
 
     def value(self, expr: Expr) -> Value:
         return evaluate(expr, self)
+
+    def per_thread(self, expr: Expr, dtype: type[np.generic]) -> np.ndarray:
+        """The value of every thread, as an array."""
+        return np.broadcast_to(np.asarray(evaluate(expr, self), dtype), len(self.threads))
+
+    def own(self, value: np.ndarray) -> Value:
+        """This strand's part of a value of all threads of the group."""
+        part = value[self.threads - self.group.first_thread]
+        return part if len(part) > 1 else part[0] if part.dtype.kind in "fV" else part[0].item()
 
     def uniform(self, expr: Expr, what: str) -> int:
         """An integer that all active threads agree on."""
@@ -107,9 +131,11 @@ class Strand:
     def only_thread(self, action: str) -> int:
         """The one active thread.  Raises HazardError TL823 where several would issue `action`."""
         active = self.active()
-        if len(active) != 1:
+        whole_group = not self.elected and not self.divergence
+        count = self.group.threads if whole_group else len(active)
+        if count != 1:
             raise HazardError(
-                f"{self.name}: {len(active)} threads issue {action}, each of them a whole one", code="TL823", span=self.span,
+                f"{self.name}: {count} threads issue {action}, each of them a whole one", code="TL823", span=self.span,
                 hint="let one elected thread issue it",
             )  # fmt: skip
         return int(active[0])
@@ -123,7 +149,7 @@ class Strand:
             where = "under a condition that differs between threads" if self.divergence else "by one elected thread"
             raise HazardError(f"{self.name}: {what} {where}", code="TL843", span=self.span)
 
-    # ---- agreement --------------------------------------------------------------------------------------------------------------
+    # ---- agreement -------------------------------------------------------------------------------------------------------------
 
     def claim(self, stmt: device.Stmt, found: tuple[int, ...]) -> None:
         """Records what a uniform statement found; all strands of the group must find the same each time they come by.
@@ -162,7 +188,8 @@ class Strand:
             meeting.done = True
         else:
             self.group.meeting = meeting
-            yield Wait(lambda: meeting.done, lambda: f"the other threads of its role at {name}", self.span)
+        if len(self.group.strands) > 1:
+            yield Wait(lambda: meeting.done, lambda: f"the other threads of its role at {name}", self.span, ends_turn=True)
         return meeting.result
 
 
@@ -172,7 +199,7 @@ def _merged(group: Group, meeting: Meeting, operands: tuple[Expr, ...]) -> list[
     for position, operand in enumerate(operands):
         values = [(strand, values[position]) for strand, values in meeting.arrived]
         first = values[0][1]
-        if all(not isinstance(value, np.ndarray) and value == first for _, value in values):
+        if not any(isinstance(value, np.ndarray) for _, value in values) and all(value == first for _, value in values):
             merged.append(first)
             continue
         whole = np.empty(group.threads, operand.dtype.numpy)

@@ -3,6 +3,7 @@
 Each object changes only through its own methods, which every instruction uses; that makes this file the one place where order
 between agents comes into being.
 """
+
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -21,11 +22,15 @@ REGISTER_FILE = 64 * 1024
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """What a role is blocked on: `ready` says whether it may go on, `describe` what is missing."""
+    """What a role is blocked on: `ready` says whether it may go on, `describe` what is missing.
+
+    `ends_turn`: even where it is ready at once, others run first.  Where threads meet, the schedule then decides who goes on
+    first, not who came last."""
 
     ready: Callable[[], bool]
     describe: Callable[[], str]
     span: Span | None
+    ends_turn: bool = False
 
 
 # ---- mbarriers ----------------------------------------------------------------------------------------------------------------
@@ -49,9 +54,13 @@ class Mbarrier:
     def init(self, span: Span | None) -> None:
         """mbarrier.init.  Raises HazardError TL804 if it already is initialised."""
         if self.initialised:
-            raise HazardError(f"{self.name} is initialised a second time", code="TL804", span=span, hint="one thread initialises it, once")
+            raise HazardError(
+                f"{self.name} is initialised a second time", code="TL804", span=span, hint="one thread initialises it, once"
+            )
         if not 1 <= self.array.arrivals <= ARRIVALS_LIMIT:
-            raise InternalError(f"{self.name} expects {self.array.arrivals} arrivals; 1 to {ARRIVALS_LIMIT} are possible", code="TL924")
+            raise InternalError(
+                f"{self.name} expects {self.array.arrivals} arrivals; 1 to {ARRIVALS_LIMIT} are possible", code="TL924"
+            )
         self.initialised, self.pending = True, self.array.arrivals
 
     def require_init(self, action: str, span: Span | None) -> None:
@@ -105,7 +114,7 @@ class Mbarrier:
         )
 
     def wait(self, parity: int, span: Span | None) -> Wait:
-        """Blocks until the phase of `parity` has completed.  Raises HazardError TL803, TL807 (a parity that is neither 0 nor 1)."""
+        """Blocks until the phase of `parity` has completed.  Raises HazardError TL803, TL807 (a parity other than 0 and 1)."""
         self.require_init("a wait on", span)
         if parity not in (0, 1):
             raise HazardError(f"a wait on {self.name} has parity {parity}; a parity is 0 or 1", code="TL807", span=span)
@@ -148,12 +157,15 @@ class NamedBarriers:
         Raises HazardError TL851: a bad number or count, a barrier used with two counts, or too many arrivals."""
         if threads <= 0 or threads % 32 or not 0 <= number <= 15:
             raise HazardError(
-                f"barrier {number} with {threads} threads: numbers are 0 to 15 and counts multiples of 32", code="TL851", span=span
+                f"barrier {number} with {threads} threads: numbers are 0 to 15 and counts multiples of 32",
+                code="TL851",
+                span=span,
             )
         barrier = self._barriers.setdefault(number, _Named(threads))
         if barrier.threads != threads:
             raise HazardError(
-                f"barrier {number} is used with {threads} threads here and with {barrier.threads} elsewhere", code="TL851", span=span,
+                f"barrier {number} is used with {threads} threads here and with {barrier.threads} elsewhere",
+                code="TL851", span=span,
                 hint="give each set of threads its own barrier number",
             )  # fmt: skip
         barrier.arrived += arriving
@@ -166,6 +178,7 @@ class NamedBarriers:
             lambda: barrier.generation > generation,
             lambda: f"barrier {number} ({barrier.arrived} of {barrier.threads} threads have arrived)",
             span,
+            ends_turn=True,
         )
 
 
@@ -277,7 +290,9 @@ class RegisterPool:
         if (warpgroup in self._held and count < held) if increase else (count > held):
             way = "increase" if increase else "decrease"
             raise HazardError(
-                f"setmaxnreg is to {way} the registers of warpgroup {warpgroup} to {count}, and it has {held}", code="TL850", span=span
+                f"setmaxnreg is to {way} the registers of warpgroup {warpgroup} to {count}, and it has {held}",
+                code="TL850",
+                span=span,
             )
         if not increase:
             self._take(warpgroup, count)

@@ -1,4 +1,4 @@
-"""Tensor maps and their boxes: what cp.async.bulk.tensor moves between a tensor and shared memory.
+"""Global memory, tensor maps and their boxes: what cp.async.bulk.tensor moves between a tensor and shared memory.
 
 A box lies in shared memory row-major, innermost dimension first, without gaps, its 16-byte chunks swizzled on their absolute
 addresses.  Elements outside the tensor read as zero and are not written.  (PTX ISA, "Tensors"; CUDA driver API,
@@ -22,22 +22,51 @@ BOX_ALIGNMENT_BYTES = 128
 
 
 class GlobalMemory:
-    """The tensors of a launch, reached through tensor maps."""
+    """The tensors of a launch, reached through tensor maps and through pointers.  A pointer is aligned to 16 bytes."""
 
-    def __init__(self, arrays: Mapping[Buffer, np.ndarray], maps: Sequence[TensorMap]) -> None:
+    def __init__(self, arrays: Mapping[Buffer, np.ndarray], maps: Sequence[TensorMap], pointers: Sequence[Buffer] = ()) -> None:
         for buffer, array in arrays.items():
             _check_array(buffer, array)
         self._views: dict[TensorMap, np.ndarray] = {}
         for record in maps:
             if 0 in record.dims:
-                continue  # an empty tensor cannot have a map: the launcher passes zeros, and a kernel that used it would be at fault
+                continue  # an empty tensor has no map: the launcher passes zeros, and a copy through it is a fault
             check_map(record)
-            if record.tensor not in arrays:
-                raise ArgumentError(f"no array came for {record.tensor.name}", code="TL510", span=record.tensor.span)
-            self._views[record] = _view(record, arrays[record.tensor])
+            self._views[record] = _view(record, _array_of(record.tensor, arrays))
+        self._flat = {buffer: _flat(buffer, _array_of(buffer, arrays)) for buffer in pointers}
 
     def knows(self, record: TensorMap) -> bool:
         return record in self._views
+
+    def read(self, tensor: Buffer, offsets: np.ndarray, count: int, access: Access) -> np.ndarray:
+        """The `count` elements from each of `offsets` (row-major, elements) on: the tensor's dtype, shape (offsets, count).
+
+        Raises HazardError TL811 (out of bounds), TL812 (misaligned)."""
+        index = self._elements(tensor, offsets, count, access)
+        return self._flat[tensor][index]
+
+    def write(self, tensor: Buffer, offsets: np.ndarray, data: np.ndarray, access: Access) -> None:
+        """Writes `data`, of the tensor's dtype and shape (offsets, count).  Raises as `read`."""
+        index = self._elements(tensor, offsets, data.shape[1], access)
+        self._flat[tensor][index] = data
+
+    def _elements(self, tensor: Buffer, offsets: np.ndarray, count: int, access: Access) -> np.ndarray:
+        if tensor not in self._flat:
+            raise InternalError(f"{tensor.name} is not a pointer parameter of the kernel", code="TL942", span=access.span)
+        size = self._flat[tensor].size
+        outside = offsets[(offsets < 0) | (offsets + count > size)]
+        if outside.size:
+            raise HazardError(
+                f"{access.agent}: {access.action} of {count} elements from {outside[0]} on of {tensor.name}, which has {size}",
+                code="TL811", span=access.span,
+            )  # fmt: skip
+        if (offsets % count).any():
+            raise HazardError(
+                f"{access.agent}: {access.action} of {count} elements of {tensor.name} starts at element "
+                f"{offsets[offsets % count != 0][0]}, which is not a multiple of {count}",
+                code="TL812", span=access.span,
+            )  # fmt: skip
+        return offsets[:, None] + np.arange(count)
 
     def read_box(self, record: TensorMap, coordinates: Sequence[int]) -> np.ndarray:
         """The box at `coordinates` (innermost first, elements), zero outside the tensor: the map's dtype, shape box reversed."""
@@ -137,6 +166,19 @@ def check_map(record: TensorMap) -> None:
             raise InternalError(f"tensor map {record.name} {text}", code="TL940", span=record.tensor.span)
 
 
+def _array_of(buffer: Buffer, arrays: Mapping[Buffer, np.ndarray]) -> np.ndarray:
+    if buffer not in arrays:
+        raise ArgumentError(f"no array came for {buffer.name}", code="TL510", span=buffer.span)
+    return arrays[buffer]
+
+
+def _flat(buffer: Buffer, array: np.ndarray) -> np.ndarray:
+    """The elements of an array in memory order, in place."""
+    if not array.flags.c_contiguous:
+        raise ArgumentError(f"the array for {buffer.name} is not contiguous", code="TL510", span=buffer.span)
+    return array.reshape(-1)
+
+
 def _check_array(buffer: Buffer, array: np.ndarray) -> None:
     shape = tuple(buffer.shape)
     if all(isinstance(extent, int) for extent in shape) and array.shape != shape:
@@ -158,8 +200,8 @@ def _view(record: TensorMap, array: np.ndarray) -> np.ndarray:
         )
     if _merged(record.dims, strides) != _merged(array.shape, array.strides):
         raise InternalError(
-            f"tensor map {record.name} has dimensions {record.dims} with strides {strides} bytes (innermost first), and the array "
-            f"{record.tensor.name} shape {array.shape} with strides {array.strides}",
+            f"tensor map {record.name} has dimensions {record.dims} with strides {strides} bytes (innermost first), and the "
+            f"array {record.tensor.name} shape {array.shape} with strides {array.strides}",
             code="TL941", span=record.tensor.span,
         )  # fmt: skip
     return np.lib.stride_tricks.as_strided(array, record.dims[::-1], strides[::-1])

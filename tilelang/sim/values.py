@@ -4,6 +4,7 @@ A uniform integer is a Python int, a uniform bool a Python bool, a uniform float
 from thread to thread is a NumPy array with one element for each thread.  int32 and int64 arithmetic that leaves its range is
 reported, unsigned arithmetic wraps.  16- and 8-bit floats are computed in float32 and rounded.
 """
+
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -15,9 +16,8 @@ from tilelang.errors import HazardError, InternalError, Span
 from tilelang.ir import device
 from tilelang.ir import expr as ex
 from tilelang.ir.types import DType
-
-Value = Any
-"""int, bool, np.generic or np.ndarray, as the module's docstring says."""
+from tilelang.sim.convert import Value, as_bool, bits_of, computed, convert, plain, wide, wrap
+from tilelang.sim.memory import swizzle
 
 FLOAT32 = DType("float32")
 
@@ -35,7 +35,8 @@ class Lanes(Protocol):
 
 
 def evaluate(expr: ex.Expr, lanes: Lanes) -> Value:
-    """The value of `expr` for `lanes`.  Raises HazardError TL840 (overflow), TL841 (division by zero, shift count), InternalError."""
+    """The value of `expr` for `lanes`.  Raises HazardError TL840 (overflow), TL841 (division by zero, shift count),
+    InternalError for an expression that means nothing."""
     rule = EVALUATE.get(type(expr))
     if rule is None:
         raise InternalError(f"the machine cannot evaluate a {type(expr).__name__}", code="TL930", span=lanes.span)
@@ -47,9 +48,10 @@ def scalar(value: Value, lanes: Lanes, what: str) -> int:
     if not isinstance(value, np.ndarray):
         return int(value)
     active = value if lanes.mask is None else value[lanes.mask]
-    if (active != active[0]).any():
+    others = active[active != active[0]]
+    if others.size:
         raise HazardError(
-            f"{lanes.name}: {what} must be the same in all threads, and is {active[0]} in one and {active[active != active[0]][0]} in another",
+            f"{lanes.name}: {what} must be the same in all threads, and is {active[0]} in one and {others[0]} in another",
             code="TL842", span=lanes.span,
         )  # fmt: skip
     return int(active[0])
@@ -89,24 +91,12 @@ def _register_load(expr: device.RegisterLoad, lanes: Lanes) -> Value:
 
 
 def _load(expr: ex.Load, lanes: Lanes) -> Value:
-    raise InternalError(f"an element of {expr.buffer.name} is read in device code, which has no buffers", code="TL930", span=lanes.span)
+    raise InternalError(
+        f"an element of {expr.buffer.name} is read in device code, which has no buffers", code="TL930", span=lanes.span
+    )
 
 
 # ---- operators ----------------------------------------------------------------------------------------------------------------
-
-
-def wrap(value: Value, dtype: DType) -> Value:
-    """An integer, or an array of wide integers, reduced to `dtype` modulo 2**bits."""
-    low = dtype.limits[0]
-    reduced = (value - low) % (1 << dtype.bits) + low
-    return reduced.astype(dtype.numpy) if isinstance(reduced, np.ndarray) else int(reduced)
-
-
-def _wide(value: Value, dtype: DType) -> Value:
-    """Integers in a type where one operation on `dtype` is exact, modulo 2**64 at least (Python's own for 64 bits)."""
-    if not isinstance(value, np.ndarray):
-        return int(value)
-    return value.astype(object if dtype.bits == 64 else np.int64)
 
 
 def _fit(value: Value, dtype: DType, op: str, lanes: Lanes) -> Value:
@@ -139,7 +129,9 @@ def _shift(op: Callable[[Value, Value], Value]) -> Callable[[Value, Value, DType
     def run(a: Value, b: Value, dtype: DType, lanes: Lanes) -> Value:
         bad = (b < 0) | (b >= dtype.bits)
         if any_active(np.asarray(bad, bool) if isinstance(b, np.ndarray) else bad, lanes):
-            raise HazardError(f"{lanes.name}: a {dtype} is shifted by a count outside 0 to {dtype.bits - 1}", code="TL841", span=lanes.span)
+            raise HazardError(
+                f"{lanes.name}: a {dtype} is shifted by a count outside 0 to {dtype.bits - 1}", code="TL841", span=lanes.span
+            )
         return op(a, b % dtype.bits)
 
     return run
@@ -170,15 +162,6 @@ _COMPARE: dict[str, Callable[[Value, Value], Value]] = {
 }  # fmt: skip
 
 
-def _computed(value: Value, dtype: DType) -> Value:
-    """A float value in the dtype its operations are computed in: float32 for the narrow ones."""
-    return value.astype(np.float32) if dtype.bits < 32 else value
-
-
-def _bool(value: Value) -> Value:
-    return value if isinstance(value, np.ndarray) else bool(value)
-
-
 def _operands(expr: ex.Binary | ex.Compare, lanes: Lanes) -> DType:
     """The common dtype of both operands.  Raises InternalError where there is none."""
     dtype, other = expr.a.dtype, expr.b.dtype
@@ -192,15 +175,14 @@ def _binary(expr: ex.Binary, lanes: Lanes) -> Value:
         return _logical(expr, lanes)
     dtype = _operands(expr, lanes)
     table = _FLOAT if dtype.is_float else _BOOL if dtype.kind == "bool" else _INT
-    rule = table.get(expr.op)
-    if rule is None:
+    if expr.op not in table:
         raise InternalError(f"there is no operator {expr.op!r} on {dtype}", code="TL932", span=lanes.span)
     a, b = evaluate(expr.a, lanes), evaluate(expr.b, lanes)
     if dtype.is_float:
-        return rule(_computed(a, dtype), _computed(b, dtype)).astype(dtype.numpy)
+        return _FLOAT[expr.op](computed(a, dtype), computed(b, dtype)).astype(dtype.numpy)
     if dtype.kind == "bool":
-        return _bool(rule(a, b))
-    return _fit(rule(_wide(a, dtype), _wide(b, dtype), dtype, lanes), dtype, expr.op, lanes)
+        return as_bool(_BOOL[expr.op](a, b))
+    return _fit(_INT[expr.op](wide(a, dtype), wide(b, dtype), dtype, lanes), dtype, expr.op, lanes)
 
 
 def _logical(expr: ex.Binary, lanes: Lanes) -> Value:
@@ -229,8 +211,8 @@ def _compare(expr: ex.Compare, lanes: Lanes) -> Value:
     dtype = _operands(expr, lanes)
     a, b = evaluate(expr.a, lanes), evaluate(expr.b, lanes)
     if dtype.is_float:
-        a, b = _computed(a, dtype), _computed(b, dtype)
-    return _bool(_COMPARE[expr.op](a, b))
+        a, b = computed(a, dtype), computed(b, dtype)
+    return as_bool(_COMPARE[expr.op](a, b))
 
 
 def _unary(expr: ex.Unary, lanes: Lanes) -> Value:
@@ -242,8 +224,8 @@ def _unary(expr: ex.Unary, lanes: Lanes) -> Value:
         if expr.op == "~":
             raise InternalError(f"there is no operator '~' on {dtype}", code="TL932", span=lanes.span)
         return -value
-    wide = _wide(value, dtype)
-    return _fit(-wide if expr.op == "-" else ~wide, dtype, expr.op, lanes)
+    exact = wide(value, dtype)
+    return _fit(-exact if expr.op == "-" else ~exact, dtype, expr.op, lanes)
 
 
 def _select(expr: ex.Select, lanes: Lanes) -> Value:
@@ -257,47 +239,8 @@ def _select(expr: ex.Select, lanes: Lanes) -> Value:
     return np.where(condition, np.asarray(then, numpy), np.asarray(otherwise, numpy))
 
 
-# ---- conversions --------------------------------------------------------------------------------------------------------------
-
-
-def convert(value: Value, source: DType, target: DType) -> Value:
-    """`value` of dtype `source` as `target`, as a C++ cast does it on the device: to nearest even; truncated and saturated from
-    float to integer (NaN gives 0); modulo 2**bits between integers."""
-    if source == target:
-        return value
-    if target.kind == "bool":
-        return _bool(value != 0)
-    if target.is_float:
-        if source.is_float or isinstance(value, np.ndarray):
-            return _computed(value, source).astype(target.numpy) if source.is_float else value.astype(target.numpy)
-        return target.numpy.type(int(value))
-    if source.is_float:
-        return _saturate(_computed(value, source), target)
-    if isinstance(value, np.ndarray) and target.limits[0] <= source.limits[0] and source.limits[1] <= target.limits[1]:
-        return value.astype(target.numpy)
-    return wrap(_wide(value, DType("int64")), target)
-
-
-def _saturate(value: Value, target: DType) -> Value:
-    low, high = target.limits
-
-    def one(number: float) -> int:
-        if number != number:
-            return 0
-        return max(low, min(high, int(number))) if abs(number) < float("inf") else (high if number > 0 else low)
-
-    if not isinstance(value, np.ndarray):
-        return one(float(value))
-    return np.array([one(number) for number in value.tolist()], target.numpy)
-
-
 def _cast(expr: ex.Cast, lanes: Lanes) -> Value:
     return convert(evaluate(expr.value, lanes), expr.value.dtype, expr.dtype)
-
-
-def bits_of(value: Value, dtype: DType) -> np.ndarray:
-    """The raw words of a value of `dtype`, as unsigned integers of the same width (0-d where it is uniform)."""
-    return np.asarray(value, dtype.numpy).view(f"u{dtype.bytes}")
 
 
 def _reinterpret(expr: ex.Reinterpret, lanes: Lanes) -> Value:
@@ -305,13 +248,6 @@ def _reinterpret(expr: ex.Reinterpret, lanes: Lanes) -> Value:
     if source.bits != target.bits:
         raise InternalError(f"a {source} cannot be read as a {target}: the widths differ", code="TL932", span=lanes.span)
     return plain(bits_of(evaluate(expr.value, lanes), source).view(target.numpy), target)
-
-
-def plain(value: np.ndarray, dtype: DType) -> Value:
-    """An array as a value: 0-d ones become the scalar of their kind."""
-    if value.ndim:
-        return value
-    return value[()] if dtype.is_float else value.item()
 
 
 # ---- calls --------------------------------------------------------------------------------------------------------------------
@@ -349,6 +285,13 @@ def _matrix_descriptor(expr: ex.Call, lanes: Lanes) -> Value:
     return low.astype(np.uint64) | np.uint64(high) if isinstance(low, np.ndarray) else low | high
 
 
+def _swizzle(expr: ex.Call, lanes: Lanes) -> Value:
+    address = evaluate(expr.args[0], lanes)
+    span = scalar(evaluate(expr.args[1], lanes), lanes, "the span of a swizzle")
+    moved = swizzle(np.asarray(address, np.int64), span)
+    return moved.astype(np.uint32) if moved.ndim else int(moved)
+
+
 _MATH: dict[str, Callable[[Value], Value]] = {
     "exp": np.exp, "exp2": np.exp2, "log": np.log, "log2": np.log2, "sqrt": np.sqrt, "tanh": np.tanh, "floor": np.floor,
     "ceil": np.ceil, "abs": np.abs,
@@ -356,7 +299,7 @@ _MATH: dict[str, Callable[[Value], Value]] = {
     "sigmoid": lambda x: (1 / (1 + np.exp(-x))).astype(x.dtype),
 }  # fmt: skip
 _HELPERS: dict[str, Callable[[ex.Call, Lanes], Value]] = {
-    "pack": _pack, "descriptor_low": _descriptor_low, "matrix_descriptor": _matrix_descriptor,
+    "pack": _pack, "swizzle": _swizzle, "descriptor_low": _descriptor_low, "matrix_descriptor": _matrix_descriptor,
 }  # fmt: skip
 
 
@@ -367,11 +310,13 @@ def _call(expr: ex.Call, lanes: Lanes) -> Value:
     function = _MATH.get(expr.fn)
     source = expr.args[0].dtype if expr.args else expr.dtype
     if function is None or len(expr.args) != 1 or not (source.is_float or expr.fn == "abs"):
-        raise InternalError(f"there is no device function {expr.fn}({', '.join(a.dtype for a in expr.args)})", code="TL932", span=lanes.span)
+        raise InternalError(
+            f"there is no device function {expr.fn}({', '.join(a.dtype for a in expr.args)})", code="TL932", span=lanes.span
+        )
     value = evaluate(expr.args[0], lanes)
     if not source.is_float:
-        return _fit(abs(_wide(value, source)), source, "abs", lanes)
-    return convert(function(_computed(value, source)), FLOAT32 if source.bits < 32 else source, expr.dtype)
+        return _fit(abs(wide(value, source)), source, "abs", lanes)
+    return convert(function(computed(value, source)), FLOAT32 if source.bits < 32 else source, expr.dtype)
 
 
 EVALUATE: dict[type[ex.Expr], Callable[[Any, Lanes], Value]] = {

@@ -3,6 +3,7 @@
 (PTX ISA, "Asynchronous warpgroup-level matrix multiply-accumulate instructions": "Shared memory matrix layout", "Matrix
 descriptor format", and the figure of the m64nN accumulator fragment.)
 """
+
 from __future__ import annotations
 
 from dataclasses import dataclass
@@ -37,7 +38,9 @@ def decode(word: int, span: Span | None) -> Descriptor:
     if word & _RESERVED:
         raise HazardError(f"matrix descriptor {word:#018x} has reserved bits set: a field overflowed", code="TL822", span=span)
     if word >> 49 & 7:
-        raise HazardError(f"matrix descriptor {word:#018x} has a base offset; tiles must be aligned to it", code="TL822", span=span)
+        raise HazardError(
+            f"matrix descriptor {word:#018x} has a base offset; tiles must be aligned to it", code="TL822", span=span
+        )
     swizzle_bytes = {0: 0, 1: 128, 2: 64, 3: 32}[word >> 62]
     if not swizzle_bytes:
         raise HazardError(f"matrix descriptor {word:#018x} names a layout without swizzle", code="TL822", span=span)
@@ -48,8 +51,9 @@ def decode(word: int, span: Span | None) -> Descriptor:
 def _operand_chunks(extent: int, geometry: Descriptor, mn_major: bool) -> np.ndarray:
     """Byte addresses of an operand's 16-byte chunks, `geometry.start` being the first address modulo the swizzle's period.
 
-    K-major: (extent rows, 2 chunks along k); rows of `swizzle_bytes`, groups of eight `stride_bytes` apart.  MN-major: (16 k rows,
-    extent / 8 chunks); panels of `swizzle_bytes` along MN `leading_bytes` apart, groups of eight k rows `stride_bytes` apart."""
+    K-major: (extent rows, 2 chunks along k); rows of `swizzle_bytes`, groups of eight `stride_bytes` apart.  MN-major: (16 k
+    rows, extent / 8 chunks); panels of `swizzle_bytes` along MN `leading_bytes` apart, groups of eight k rows `stride_bytes`
+    apart."""
     span = geometry.swizzle_bytes
     if mn_major:
         row, chunk = np.arange(16)[:, None], np.arange(extent // 8)[None, :]
@@ -62,7 +66,9 @@ def _operand_chunks(extent: int, geometry: Descriptor, mn_major: bool) -> np.nda
     return swizzle((geometry.start + linear).astype(np.int64), span)
 
 
-def operand(shared: SharedMemory, descriptor: Descriptor, extent: int, mn_major: bool, dtype: DType, access: Access) -> np.ndarray:
+def operand(
+    shared: SharedMemory, descriptor: Descriptor, extent: int, mn_major: bool, dtype: DType, access: Access
+) -> np.ndarray:
     """The k16 slice of an operand that `descriptor` names, as float32 of shape (extent, 16) (`extent`: 64 for A, n for B)."""
     phase = descriptor.start % SWIZZLE_PERIOD_BYTES
     geometry = Descriptor(phase, descriptor.leading_bytes, descriptor.stride_bytes, descriptor.swizzle_bytes)
@@ -81,7 +87,15 @@ def _to_float32(words: np.ndarray, dtype: DType) -> np.ndarray:
 def accumulator_order(tile: np.ndarray) -> np.ndarray:
     """A (64, n) tile as the registers of a warpgroup: (n / 2 registers, 128 threads).
 
-    Register r of thread t holds row 16 * (t // 32) + t % 32 // 4 + 8 * (r // 2 % 2), column 8 * (r // 4) + 2 * (t % 4) + r % 2."""
+    Register r of thread t holds row 16 * (t // 32) + t % 32 // 4 + 8 * (r // 2 % 2), column 8 * (r // 4) + 2 * (t % 4) + r % 2.
+    """
     n = tile.shape[1]
     digits = tile.reshape(4, 2, 8, n // 8, 4, 2)  # warp, upper half, row of eight | eight columns, lane % 4, odd
     return digits.transpose(3, 1, 5, 0, 2, 4).reshape(n // 2, 128)
+
+
+def tile_order(registers: np.ndarray) -> np.ndarray:
+    """The inverse of `accumulator_order`: (n / 2 registers, 128 threads) as a (64, n) tile; for n = 16 also the layout of A."""
+    columns = registers.shape[0] // 4
+    digits = registers.reshape(columns, 2, 2, 4, 8, 4)  # eight columns, upper half, odd | warp, row of eight, lane % 4
+    return digits.transpose(3, 1, 4, 0, 5, 2).reshape(64, 8 * columns)
