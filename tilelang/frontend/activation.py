@@ -7,12 +7,12 @@ are errors; a `T.alloc_var` is the way to carry a value across.
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tilelang.errors import KernelError, NameProblem, Span, SyntaxProblem, TypeProblem, Unsupported
+from tilelang.frontend import plain
 from tilelang.frontend.builder import Builder, Frame
 from tilelang.frontend.control import Branch, Loops, While
 from tilelang.frontend.expressions import Expressions, is_dynamic
@@ -23,11 +23,6 @@ from tilelang.ir.buffer import Buffer, Region
 from tilelang.ir.expr import Const, Expr, Load, Var, convert
 from tilelang.ir.types import DType, Scope
 
-_INPLACE: dict[str, Callable[[object, object], object]] = {
-    "+": operator.iadd, "-": operator.isub, "*": operator.imul, "/": operator.itruediv,
-    "//": operator.ifloordiv, "%": operator.imod, "<<": operator.ilshift, ">>": operator.irshift, "&": operator.iand,
-    "|": operator.ior, "^": operator.ixor, "**": operator.ipow, "@": operator.imatmul,
-}  # fmt: skip
 USE_VARIABLE = "declare it before the block as a mutable scalar: {name} = T.alloc_var(dtype, init)"
 
 
@@ -38,6 +33,7 @@ class Binding:
     value: object
     region: Frame
     span: Span | None
+    is_spent: bool = False  # the variable of a loop over Python values that is over, whose name any loop may take
 
 
 class Activation(Expressions, Loops):
@@ -81,19 +77,15 @@ class Activation(Expressions, Loops):
         indices = tuple(index if isinstance(index, (Var, Const)) else self._snapshot(name, index) for index in value.indices)
         return self.parameter(name, Load(value.buffer, indices))  # type: ignore[arg-type]
 
-    def bind_loop(self, names: tuple[str, ...], values: tuple[object, ...]) -> None:
-        """The variables of a kernel loop, which live as long as its block."""
-        for name, value in zip(names, values, strict=True):
-            self.names[name] = Binding(value, self.builder.region, self.builder.span)
-
     def use(self, name: str, value: object) -> object:
         """`value`, read through a name that may have been bound in a block that is over.  NameProblem TL105 if so."""
         binding = self.names.get(name)
         if binding is not None and not binding.region.is_open:
-            where = f" in the block at {binding.span}" if binding.span else ""
+            tile = isinstance(binding.value, (Buffer, Region))
             raise NameProblem(
-                f"{name!r} is bound{where}, which the kernel may run any number of times, and is used after it", code="TL105",
-                hint=USE_VARIABLE.format(name=name),
+                f"{name!r} belongs to a block that the kernel runs any number of times, and is used after it", code="TL105",
+                hint=f"bind {name} before the block" if tile else USE_VARIABLE.format(name=name),
+                notes=(f"{name} is bound here: {binding.span}",) if binding.span else (),
             )  # fmt: skip
         return value
 
@@ -105,7 +97,7 @@ class Activation(Expressions, Loops):
                 code="TL116",
                 hint=f"loop over its elements: {name}[i, j] {op}= ...",
             )
-        return self.assign(name, _INPLACE[op](old, value))
+        return self.assign(name, plain.inplace(op, old, value))
 
     def declare(self, pattern: object) -> None:
         """Registers the names a static loop or an ordinary `with` binds."""
@@ -113,6 +105,24 @@ class Activation(Expressions, Loops):
             old = self.names.get(name)
             self._require_rebindable(name, old)
             self.names[name] = Binding(None, self.builder.region, self.builder.span)
+
+    def spend(self, pattern: object) -> None:
+        """Lets later loops take the names of a static loop that is over."""
+        for name in _pattern_names(pattern):
+            if name in self.names:
+                self.names[name] = replace(self.names[name], is_spent=True)
+
+    def bind_loop(self, names: tuple[str, ...], values: tuple[object, ...]) -> None:
+        """The variables of a kernel loop, which live as long as its block."""
+        for name, value in zip(names, values, strict=True):
+            old = self.names.get(name)
+            taken = old is not None and not old.is_spent and old.region.is_open and old.region is not self.builder.region
+            if old is not None and taken:
+                raise SyntaxProblem(
+                    f"the loop variable {name!r} takes a name that has a value already", code="TL104", hint="give it another name",
+                    notes=(f"{name} is first bound here: {old.span}",) if old.span else (),
+                )  # fmt: skip
+            self.names[name] = Binding(value, self.builder.region, self.builder.span)
 
     def annotated(self, annotation: object, value: object) -> object:
         """The value of `name: annotation = value`; a dtype converts an expression, anything else says nothing."""
@@ -128,16 +138,21 @@ class Activation(Expressions, Loops):
             name = value.name if isinstance(value, Buffer) else "an expression"
             raise TypeProblem(f"{name} cannot be unpacked into {before + (after or 0)} names", code="TL213")
         else:
-            items = list(value)  # type: ignore[call-overload]
+            items = list(plain.items(value))
         exact = after is None
         if len(items) < before + (after or 0) or (exact and len(items) != before):
             expected = f"{before}" if exact else f"at least {before + (after or 0)}"
             raise TypeProblem(f"{len(items)} values cannot be unpacked into {expected} names", code="TL213")
-        items = [item if self._is_fresh(item) else self._snapshot("value", item) for item in items]
+        names = self.builder.names
+        items = [self._settled(names[at] if at < len(names) else "value", item) for at, item in enumerate(items)]
         if exact:
             return items
         end = len(items) - (after or 0)
         return [*items[:before], items[before:end], *items[end:]]
+
+    def _settled(self, name: str, item: object) -> object:
+        """An item of a tuple that is about to be assigned: what an assignment before its own could change is read now."""
+        return item if self._is_fresh(item) or not reads_memory(item) else self._snapshot(name, item)
 
     def value(self, value: object) -> object:
         """A value that several targets share: evaluated once."""
@@ -157,19 +172,19 @@ class Activation(Expressions, Loops):
             self.builder.store(_item(target, key), value)  # type: ignore[arg-type]
         else:
             self._require_local_object(name)
-            target[key] = self._bound(name or "item", value)  # type: ignore[index]
+            plain.set_item(target, key, self._bound(name or "item", value))
 
     def augment_item(self, name: str | None, target: object, key: object, op: str, value: object) -> None:
         """`target[key] op= value`."""
         if isinstance(target, Buffer):
             element = self._element(target, key)
-            self.builder.store(element, _INPLACE[op](element, value))
+            self.builder.store(element, plain.inplace(op, element, value))
             return
         if isinstance(target, (Region, Expr)):
             raise TypeProblem(
                 "only an element of a buffer can be assigned", code="TL116", hint="index all dimensions at once: A[i, j] += value"
             )
-        self.set_item(name, target, key, _INPLACE[op](target[key], value))  # type: ignore[index]
+        self.set_item(name, target, key, plain.inplace(op, plain.get_item(target, key), value))
 
     def _element(self, buffer: Buffer, key: object) -> Load:
         element = buffer[key]

@@ -74,7 +74,9 @@ def bind(element: Load, tile: tuple[int, ...], facts: Facts, span: Span | None) 
     if not candidates:
         buffer = element.buffer
         raise ShapeProblem(
-            f"{buffer.name} has {buffer.rank} dimensions, too few for a {shape_text(tile)} tile", code="TL205", span=span
+            f"a {shape_text(tile)} tile needs {len(tile)} dimensions, and {buffer.name} has {buffer.rank}",
+            code="TL205",
+            span=span,
         )
     chosen, reason = _choose(element, tile, candidates, span)
     decision = Decision(

@@ -21,6 +21,7 @@ from contextvars import ContextVar
 from typing import Any
 
 from tilelang.errors import NameProblem, Span, SyntaxProblem, TypeProblem
+from tilelang.frontend import plain
 from tilelang.frontend.dtypes import as_dtype, literal
 from tilelang.frontend.facts import Facts
 from tilelang.frontend.specs import KernelSpec, LoopSpec, ParallelSpec, as_shape, kernel_spec
@@ -324,4 +325,4 @@ def truth(value: object) -> Expr | bool:
     if isinstance(value, (Buffer, Region)):
         name = value.name if isinstance(value, Buffer) else value.buffer.name
         raise TypeProblem(f"the tile {name} is no condition", code="TL213", hint=f"compare an element, such as {name}[0, 0] > 0")
-    return bool(value)
+    return plain.is_true(value)

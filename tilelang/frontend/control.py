@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from tilelang.errors import KernelError, SyntaxProblem, TypeProblem
+from tilelang.frontend import plain
 from tilelang.frontend.builder import Builder, Frame, truth
 from tilelang.frontend.specs import LoopSpec, ParallelSpec, loop_spec
 from tilelang.ir import tile
@@ -112,17 +113,18 @@ class Loops:
         if isinstance(iterable, (Expr, Buffer, Region)):
             raise TypeProblem("a for loop needs T.serial, range or a Python iterable, not a value of the kernel", code="TL213")
         frame = self.builder.open("static")
-        for trip, item in enumerate(iterable):  # type: ignore[arg-type, var-annotated]
+        for trip, item in enumerate(plain.items(iterable)):
             if trip >= MAX_STATIC_TRIPS:
                 raise _endless("loop over Python values", "use T.serial, or a shorter iterable")
             self.declare(pattern)
             yield item
+        self.spend(pattern)
         self.builder.close(frame)  # a break has closed it already and never comes back here
 
     def range(self, function: Callable[..., object], *args: object, **options: object) -> object:
         """`range(...)` in the head of a for loop: a serial loop of the kernel, unless the name means something else."""
         if function is not range or options:
-            return function(*args, **options)
+            return plain.call(function, *args, **options)
         if not 1 <= len(args) <= 3:
             raise TypeProblem(f"range takes 1 to 3 arguments, not {len(args)}", code="TL216")
         return loop_spec(LoopKind.SERIAL, *args)
@@ -145,8 +147,6 @@ def _kernel_loop(activation: Activation, pattern: object, spec: LoopSpec | Paral
         raise SyntaxProblem(
             f"this loop has {rank} variable{'s' if rank > 1 else ''} and {len(names)} names for them", code="TL118"
         )
-    for name in names:
-        activation._require_rebindable(name, activation.names.get(name))  # type: ignore[arg-type]
     with activation.builder.loop(spec, *names) as found:  # type: ignore[arg-type]
         points = found if isinstance(found, tuple) else (found,)
         if isinstance(pattern, tuple):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from tilelang.ir.arith import simplify
 from tilelang.ir.buffer import Buffer, Region
 from tilelang.ir.expr import Binary, Call, Cast, Compare, Const, Expr, Load, Reinterpret, Select, Unary, Var
 
@@ -45,8 +46,10 @@ def _slice(base: Expr, extent: object) -> str:
     text = expr_text(base)
     if extent == 1:
         return text
+    if not isinstance(extent, int):
+        return f"{text} : {expr_text(simplify(base + extent))}"  # type: ignore[operator]
     if isinstance(base, Const):
-        return f"{text}:{expr_text(base.value + extent if isinstance(extent, int) else base + extent)}"  # type: ignore[operator]
+        return f"{text}:{base.value + extent}"
     return f"{text} : {text} + {expr_text(extent)}"
 
 

@@ -52,7 +52,7 @@ def literal(value: object, dtype: DType) -> Expr:
     except TypeError as error:
         raise TypeProblem(str(error), code="TL213") from error
     except OverflowError as error:
-        raise TypeProblem(f"{value} does not fit {dtype}", code="TL217") from error
+        raise TypeProblem(f"a number of {int(value).bit_length()} bits does not fit {dtype}", code="TL217") from error  # type: ignore[call-overload]
     if (
         isinstance(number, int)
         and not dtype.is_float

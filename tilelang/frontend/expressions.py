@@ -5,18 +5,14 @@ Each keeps Python's meaning, laziness included, as long as the value that decide
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Callable
 
 from tilelang.errors import TypeProblem
+from tilelang.frontend import plain
 from tilelang.frontend.builder import truth
 from tilelang.frontend.describe import expr_text
 from tilelang.ir.buffer import Buffer, Region
 from tilelang.ir.expr import Const, Expr, as_expr, binary, compare, select, unary
-
-_COMPARE: dict[str, Callable[[object, object], object]] = {
-    "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge, "is": operator.is_, "is not": operator.is_not,
-}  # fmt: skip
 
 
 def is_dynamic(value: object) -> bool:
@@ -30,23 +26,23 @@ class Expressions:
     @staticmethod
     def and_(left: object, right: Callable[[], object]) -> object:
         if not is_dynamic(left):
-            return right() if _static(left) else left
+            return right() if _holds(left) else left
         return _joined("and", truth(left), truth(right()))
 
     @staticmethod
     def or_(left: object, right: Callable[[], object]) -> object:
         if not is_dynamic(left):
-            return left if _static(left) else right()
+            return left if _holds(left) else right()
         return _joined("or", truth(left), truth(right()))
 
     @staticmethod
     def not_(value: object) -> object:
-        return unary("not", truth(value)) if is_dynamic(value) else not _static(value)
+        return unary("not", truth(value)) if is_dynamic(value) else not _holds(value)
 
     @staticmethod
     def select(condition: object, then: Callable[[], object], otherwise: Callable[[], object]) -> object:
         if not is_dynamic(condition):
-            return then() if _static(condition) else otherwise()
+            return then() if _holds(condition) else otherwise()
         return choose(condition, then(), otherwise())
 
     @staticmethod
@@ -65,7 +61,7 @@ class Expressions:
             right = operand()  # type: ignore[operator]
             link = cls.comparison(op, left, right)  # type: ignore[arg-type]
             result = cls.and_(result, lambda link=link: link)
-            if not is_dynamic(result) and not _static(result):
+            if not is_dynamic(result) and not _holds(result):
                 return result
             left = right
         return result
@@ -77,7 +73,7 @@ class Expressions:
             return _equality(op, a, b)
         if op in ("in", "not in"):
             return cls.contains(a, b) if op == "in" else cls.not_(cls.contains(a, b))
-        return _COMPARE[op](a, b)
+        return plain.comparison(op, a, b)
 
     @staticmethod
     def contains(item: object, container: object) -> bool:
@@ -87,7 +83,7 @@ class Expressions:
                 f"`in` cannot test {expr_text(item)}, which is known only when the kernel runs", code="TL213",
                 hint="write the comparisons: x == a or x == b",
             )  # fmt: skip
-        return item in container  # type: ignore[operator]
+        return plain.is_in(item, container)
 
 
 def choose(condition: object, then: object, otherwise: object) -> object:
@@ -103,9 +99,9 @@ def choose(condition: object, then: object, otherwise: object) -> object:
     return select(truth(condition), as_expr(then, getattr(otherwise, "dtype", None)), otherwise)  # type: ignore[arg-type]
 
 
-def _static(value: object) -> object:
-    """The Python value that stands for an operand decided already."""
-    return value.value if isinstance(value, Const) else value
+def _holds(value: object) -> bool:
+    """Whether a value that is decided already is true."""
+    return plain.is_true(value.value if isinstance(value, Const) else value)
 
 
 def _joined(op: str, a: Expr | bool, b: Expr | bool) -> object:
@@ -123,7 +119,7 @@ def _equality(op: str, a: object, b: object) -> object:
         return result if op == "==" else Expressions.not_(result)
     if (isinstance(a, Expr) and _is_scalar(b)) or (isinstance(b, Expr) and _is_scalar(a)):
         return compare(op, a, b)  # type: ignore[arg-type]
-    return a == b if op == "==" else a != b
+    return plain.comparison(op, a, b)
 
 
 def _holds_expressions(*groups: object) -> bool:

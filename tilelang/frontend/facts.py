@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tilelang.ir.arith import LinearForm, add_forms, bounds, linear_form
-from tilelang.ir.buffer import Extent
+from tilelang.ir.buffer import Extent, Region
 from tilelang.ir.expr import Const, Expr, Load, Var, as_expr
 
 
@@ -85,6 +85,8 @@ def reads_memory(value: object) -> bool:
     """Whether an expression or region loads an element of any buffer."""
     from tilelang.ir.walk import walk
 
+    if not isinstance(value, (Expr, Region)):
+        return False
     return any(isinstance(node, Load) for node in walk(value))
 
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import ast
+import sys
 from collections.abc import Callable
 from copy import deepcopy
 from types import CodeType, FunctionType
 from typing import Any
 
 from tilelang.errors import SyntaxProblem
+from tilelang.frontend.helpers import with_helpers
 from tilelang.frontend.rewrite import rewrite_function
 from tilelang.frontend.source import function_tree
 
@@ -23,27 +25,30 @@ def rewritten(function: FunctionType) -> tuple[ast.FunctionDef, Callable[..., An
         tree = function_tree(function)
         _CODES[key] = tree, _compiled(tree, function.__code__)
     tree, code = _CODES[key]
-    cells = dict(zip(function.__code__.co_freevars, function.__closure__ or (), strict=True))
-    return tree, FunctionType(
-        code, function.__globals__, function.__name__, None, tuple(cells[name] for name in code.co_freevars)
-    )
+    return tree, with_helpers(code, function, {})
 
 
 def _compiled(tree: ast.FunctionDef, original: CodeType) -> CodeType:
-    """The code of the rewritten function.  It is compiled inside a function whose parameters are the free names of the original,
-    so that these are free names of the new code as well; that outer function never runs."""
-    inner = rewrite_function(deepcopy(tree), original.co_filename)
+    """The code of the rewritten function."""
+    return compile_inside(rewrite_function(deepcopy(tree), original.co_filename), original)
+
+
+def compile_inside(inner: ast.stmt, original: CodeType) -> CodeType:
+    """The code of the function defined by `inner`, whose free names are those of `original`.
+
+    It is compiled inside a function whose parameters are these names, so that they are free in the new code as well; that outer
+    function never runs.  SyntaxProblem TL101 where Python refuses the text."""
     names = [ast.arg(arg=name) for name in original.co_freevars]
     arguments = ast.arguments(posonlyargs=[], args=names, kwonlyargs=[], kw_defaults=[], defaults=[])
     outer = ast.FunctionDef(name="__tl_closure", args=arguments, body=[inner], decorator_list=[], returns=None, type_comment=None)
-    if hasattr(tree, "type_params"):
-        outer.type_params = []  # type: ignore[attr-defined]
-    module = ast.fix_missing_locations(ast.Module([ast.copy_location(outer, tree)], []))
+    if sys.version_info >= (3, 12):
+        outer.type_params = []
+    module = ast.fix_missing_locations(ast.Module([ast.copy_location(outer, inner)], []))
     try:
         code = compile(module, original.co_filename, "exec", dont_inherit=True)
     except (SyntaxError, ValueError, RecursionError) as error:
-        raise SyntaxProblem(f"{tree.name} cannot be compiled as Python: {error}", code="TL101") from error
-    return _inner(_inner(code, "__tl_closure"), inner.name)
+        raise SyntaxProblem(f"{original.co_name} cannot be compiled as Python: {error}", code="TL101") from error
+    return _inner(_inner(code, "__tl_closure"), original.co_name)
 
 
 def _inner(code: CodeType, name: str) -> CodeType:

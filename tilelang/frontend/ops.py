@@ -99,7 +99,8 @@ def gemm(
 
 def _flag(value: object, name: str) -> bool:
     if isinstance(value, Expr) or not isinstance(value, (bool, int)):
-        raise TypeProblem(f"{name} must be a Python bool, not {type(value).__name__}", code="TL216")
+        shown = "an expression" if isinstance(value, Expr) else repr(value)
+        raise TypeProblem(f"{name} must be a Python bool, not {shown}", code="TL216")
     return bool(value)
 
 
@@ -202,9 +203,9 @@ def _check_gemm_dtypes(operands: list[Operand], a: DType, b: DType, c: DType) ->
     allowed = _ACCUMULATORS.get(a, ())
     if c not in allowed:
         hint = f"allocate {tile_text(operands[2])} as {allowed[0]}" if allowed else f"operands may be {', '.join(_ACCUMULATORS)}"
-        rule = f"accumulates in {' or '.join(allowed)}" if allowed else "is not something matrix instructions multiply"
+        rule = f"T.gemm of {a} accumulates in {' or '.join(allowed)}, and C = {tile_text(operands[2])} is {c}"
         raise TypeProblem(
-            f"T.gemm of {a} {rule}, and C = {tile_text(operands[2])} is {c}", code="TL211", hint=hint,
+            rule if allowed else f"T.gemm cannot multiply {a}", code="TL211", hint=hint,
             notes=(place_text(operands[0]), place_text(operands[2])),
         )  # fmt: skip
 

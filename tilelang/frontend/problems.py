@@ -10,6 +10,7 @@ from types import CodeType, FrameType, TracebackType
 
 from tilelang.errors import InternalError, KernelError, NameProblem, Span, TileError, TypeProblem
 
+_PLAIN = os.path.join(os.path.dirname(os.path.abspath(__file__)), "plain.py")
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 
 
@@ -74,7 +75,8 @@ def _frames(error: BaseException) -> list[TracebackType]:
 
 def _raised_by_us(error: Exception) -> bool:
     frames = _frames(error)
-    return bool(frames) and frames[-1].tb_frame.f_code.co_filename.startswith(_PACKAGE)
+    file = frames[-1].tb_frame.f_code.co_filename if frames else ""
+    return file.startswith(_PACKAGE) and file != _PLAIN
 
 
 def _is_users_value_error(error: Exception) -> bool:

@@ -15,6 +15,7 @@ numbers stay those of the user's file.
 from __future__ import annotations
 
 import ast
+import sys
 from collections.abc import Iterable
 
 from tilelang.errors import Span, SyntaxProblem
@@ -56,8 +57,8 @@ def rewrite_function(tree: ast.FunctionDef, file: str) -> ast.FunctionDef:
     result = ast.FunctionDef(
         name=tree.name, args=_plain_arguments(tree.args), body=body, decorator_list=[], returns=None, type_comment=None
     )
-    if hasattr(tree, "type_params"):
-        result.type_params = []  # type: ignore[attr-defined]
+    if sys.version_info >= (3, 12):
+        result.type_params = []
     ast.copy_location(result, tree)
     return ast.fix_missing_locations(result)
 

@@ -15,8 +15,7 @@ _PARSED: dict[str, tuple[list[str], ast.Module]] = {}
 def function_tree(function: FunctionType) -> ast.FunctionDef:
     """The definition of `function`.  SyntaxProblem TL106 where its source cannot be read or is no plain `def`."""
     code = function.__code__
-    lines = _lines(function)
-    tree = _parsed(code.co_filename, lines, function.__name__)
+    tree = parsed_file(function)
     for node in ast.walk(tree):
         if (
             isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))
@@ -31,6 +30,11 @@ def function_tree(function: FunctionType) -> ast.FunctionDef:
     raise _no_source(
         function, "the file does not hold it at the line where it was defined; it may have changed since it was imported"
     )
+
+
+def parsed_file(function: FunctionType) -> ast.Module:
+    """The syntax tree of the file a function comes from.  SyntaxProblem TL106 where it cannot be read."""
+    return _parsed(function.__code__.co_filename, _lines(function), function.__name__)
 
 
 def header_span(file: str, node: ast.FunctionDef | ast.AsyncFunctionDef) -> Span:

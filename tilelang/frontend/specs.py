@@ -111,9 +111,12 @@ class KernelSpec:
 
 
 def _outside(what: str) -> SyntaxProblem:
+    from tilelang.frontend.problems import caller_span
+
     return SyntaxProblem(
         f"{what} means something only in the body of a T.prim_func or T.macro",
         code="TL112",
+        span=caller_span(),
         hint="decorate the function with @T.macro",
     )
 

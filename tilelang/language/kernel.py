@@ -17,9 +17,10 @@ def prim_func(func: Callable[..., Any] | None = None, *, eager_jit: bool = False
     Parameters are annotated: `T.Tensor(shape, dtype)` or a dtype for a scalar.  Values of the functions around it and of the
     module are taken as they are now.  Raises KernelError, at the line to change, for everything a kernel cannot hold."""
     if eager_jit:
-        raise Unsupported(
-            "eager_jit=True is not there yet", code="TL302", hint="annotate the parameters with T.Tensor(shape, dtype)"
-        )
+        from tilelang.frontend.problems import caller_span
+
+        hint = "annotate the parameters with T.Tensor(shape, dtype)"
+        raise Unsupported("eager_jit=True is not there yet", code="TL302", span=caller_span(), hint=hint)
     from tilelang.frontend.entry import build_kernel
 
     return build_kernel if func is None else build_kernel(func)

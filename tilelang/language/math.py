@@ -14,17 +14,24 @@ from tilelang.ir.expr import FLOAT32, Call, Const, Expr, Reinterpret, as_expr, b
 from tilelang.ir.types import DType
 
 
+def _problem(message: str, *, code: str, hint: str = "") -> TypeProblem:
+    """An error at the call of the function."""
+    from tilelang.frontend.problems import caller_span
+
+    return TypeProblem(message, code=code, span=caller_span(), hint=hint)
+
+
 def _scalar(value: object, what: str, like: DType | None = None) -> Expr:
     """An argument as an expression; TypeProblem TL213 otherwise."""
     if isinstance(value, (Buffer, Region)):
         name = value.name if isinstance(value, Buffer) else value.buffer.name
-        raise TypeProblem(
+        raise _problem(
             f"{what} takes scalars, not the tile {name}", code="TL213", hint=f"use it in T.Parallel on elements: {name}[i, j]"
         )
     try:
         return as_expr(value, like)  # type: ignore[arg-type]
     except TypeError as error:
-        raise TypeProblem(f"{what} takes scalars, not {type(value).__name__} {value!r}", code="TL213") from error
+        raise _problem(f"{what} takes scalars, not {type(value).__name__} {value!r}", code="TL213") from error
 
 
 def _float_call(fn: str, value: object) -> Expr:
@@ -123,7 +130,7 @@ def pow(x: object, y: object) -> Expr:  # noqa: A001
     """x ** y of floating-point numbers.  TypeProblem TL213 for two whole numbers."""
     a, b = _pair("T.pow", x, y)
     if not a.dtype.is_float and not b.dtype.is_float:
-        raise TypeProblem(
+        raise _problem(
             f"T.pow works on floating-point numbers, not {a.dtype} and {b.dtype}",
             code="TL213",
             hint="cast one: x.astype('float32')",
@@ -135,9 +142,9 @@ def _integers(what: str, a: object, b: object) -> tuple[Expr, Expr]:
     left, right = _pair(what, a, b)
     for operand in (left, right):
         if not operand.dtype.is_int:
-            raise TypeProblem(f"{what} works on integers, not {operand.dtype}", code="TL213")
+            raise _problem(f"{what} works on integers, not {operand.dtype}", code="TL213")
     if isinstance(right, Const) and right.value == 0:
-        raise TypeProblem(f"{what} divides by 0", code="TL217")
+        raise _problem(f"{what} divides by 0", code="TL217")
     return left, right
 
 
@@ -170,7 +177,7 @@ def _bits(op: str, what: str, x: object, y: object) -> Expr:
     left, right = _pair(what, x, y)
     for operand in (left, right):
         if operand.dtype.is_float:
-            raise TypeProblem(f"{what} works on integers, not {operand.dtype}", code="TL213")
+            raise _problem(f"{what} works on integers, not {operand.dtype}", code="TL213")
     return binary(op, left, right)
 
 
@@ -215,7 +222,7 @@ def reinterpret(value: object, dtype: object) -> Expr:
     """The bits of `value` read as `dtype`, which has the same width.  TypeProblem TL213 otherwise."""
     target, operand = as_dtype(dtype), _scalar(value, "T.reinterpret")
     if operand.dtype.bits != target.bits or (operand.dtype == "bool") != (target == "bool"):
-        raise TypeProblem(
+        raise _problem(
             f"T.reinterpret from {operand.dtype} ({operand.dtype.bits} bits) to {target} ({target.bits} bits): the widths differ",
             code="TL213", hint="use T.cast to convert the value",
         )  # fmt: skip
@@ -226,7 +233,7 @@ def infinity(dtype: object) -> Const:
     """Positive infinity of a floating-point dtype.  TypeProblem TL213 for a dtype that has none."""
     target = as_dtype(dtype)
     if not target.is_float or target == "float8_e4m3fn":
-        raise TypeProblem(f"{target} has no infinity", code="TL213", hint="use a large finite value")
+        raise _problem(f"{target} has no infinity", code="TL213", hint="use a large finite value")
     return Const(builtins.float("inf"), target)
 
 
