@@ -281,7 +281,8 @@ def test_blocks_begin_uninitialised_and_the_same():
 # ---- reduce -------------------------------------------------------------------------------------------------------------------
 
 NUMPY_OF = {
-    ReduceKind.SUM: lambda x, dim: x.sum(dim), ReduceKind.MAX: lambda x, dim: x.max(dim), ReduceKind.MIN: lambda x, dim: x.min(dim),
+    ReduceKind.SUM: lambda x, dim: x.sum(dim),
+    ReduceKind.MAX: lambda x, dim: x.max(dim), ReduceKind.MIN: lambda x, dim: x.min(dim),
     ReduceKind.ABSSUM: lambda x, dim: np.abs(x).sum(dim), ReduceKind.ABSMAX: lambda x, dim: np.abs(x).max(dim),
 }  # fmt: skip
 
