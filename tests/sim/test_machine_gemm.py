@@ -114,7 +114,7 @@ def test_fault_is_reported(fault: str, schedule: str, producer_first: bool) -> N
 
 @pytest.mark.parametrize("stages", [1, 2, 3])
 def test_overwritten_too_early(stages: int) -> None:
-    """A producer that does not wait for a free slot arrives too often, hangs, or spoils a value: something under every schedule."""
+    """A producer that does not wait for a free slot arrives too often, hangs, or spoils a value, under every schedule."""
     for schedule in SCHEDULES:
         spec = RingGemm(64, 64, 7 * 64, stages=stages, fault="no_empty_wait")
         assert verdict(spec, schedule) in {"wrong", "TL801", "TL805", "TL806"}, (stages, schedule)
@@ -144,7 +144,7 @@ def test_missing_epilogue_barrier(block_n: int) -> None:
 
 @pytest.mark.parametrize("fault", ["no_empty_wait", "no_empty_arrive", "early_release", "empty_parity"])
 def test_slot_faults_are_harmless_only_where_no_slot_is_reused(fault: str) -> None:
-    """Trips at most stages: nothing is overwritten, so leaving the slot's release out changes nothing; `empty_parity` still hangs."""
+    """Trips at most stages: nothing is overwritten, so a slot's release may be left out; `empty_parity` still hangs."""
     for trips, schedule in itertools.product((1, 2, 3), SCHEDULES):
         found = verdict(RingGemm(64, 64, trips * 64, stages=3, fault=fault), schedule)
         assert found == ("TL801" if fault == "empty_parity" else "right"), (trips, schedule, found)

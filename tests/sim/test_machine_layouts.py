@@ -228,7 +228,7 @@ def test_decoding() -> None:
 
 @pytest.mark.parametrize("n", [8, 24, 64, 96, 256])
 def test_accumulator_order(n: int) -> None:
-    """The fragment of D in the ISA: row 16 * warp + lane / 4 (+ 8 for the upper pair), column 8 * (i / 4) + 2 * (lane % 4) + i % 2."""
+    """The fragment of D: row 16 * warp + lane / 4 (+ 8 for the upper pair), column 8 * (i / 4) + 2 * (lane % 4) + i % 2."""
     tile = np.arange(64 * n).reshape(64, n)
     registers = wgmma.accumulator_order(tile)
     assert registers.shape == (n // 2, 128)

@@ -48,7 +48,7 @@ def load_global(stmt: device.LoadGlobal, strand: Strand) -> None:
 
 def store_global(stmt: device.StoreGlobal, strand: Strand) -> None:
     if any(value.dtype != stmt.tensor.dtype for value in stmt.values):
-        raise InternalError(f"values for {stmt.tensor.name} of {stmt.tensor.dtype}", code="TL942", span=strand.span)
+        raise InternalError(f"a value stored to {stmt.tensor.name} has another dtype", code="TL942", span=strand.span)
     lanes = _lanes(stmt.predicate, strand)
     data = _gathered(stmt.values, strand)[lanes]
     offsets = strand.per_thread(stmt.offset, np.int64)[lanes]
@@ -56,7 +56,7 @@ def store_global(stmt: device.StoreGlobal, strand: Strand) -> None:
     strand.block.tensors.write(stmt.tensor, offsets, data.view(stmt.tensor.dtype.numpy), strand.access("st.global"))
 
 
-# ---- what both have in common ---------------------------------------------------------------------------------------------------
+# ---- what both have in common -------------------------------------------------------------------------------------------------
 
 
 def _lanes(predicate: Expr | None, strand: Strand) -> np.ndarray:
