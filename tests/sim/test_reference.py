@@ -164,7 +164,7 @@ def test_gemm_with_one_row():
 def test_gemm_shapes_that_do_not_fit():
     a, b, c = buffer("A", (16, 8), "float32"), buffer("B", (16, 8), "float32"), buffer("C", (16, 8), "float32")
     array = np.zeros((16, 8), np.float32)
-    with pytest.raises(ShapeProblem, match="TL205"):
+    with pytest.raises(ShapeProblem, match="TL204"):
         run(kernel((a, b, c), (), (gemm(a, b, c),)), [array] * 3)
 
 
@@ -250,7 +250,7 @@ def test_copy_with_extents_known_at_run_time():
 
 def test_copy_of_different_sizes_is_refused():
     n, a = Var("n"), buffer("A", (10,), "float32")
-    with pytest.raises(ShapeProblem, match="TL204"):
+    with pytest.raises(ShapeProblem, match="TL205"):
         run(kernel((a, n), (), (tile.Copy(src=a[0:n], dst=a[0:4]),)), [np.zeros(10, np.float32), 5])
 
 
@@ -335,7 +335,7 @@ def test_reduce_of_nothing_and_of_nan(kind, empty):
 
 def test_reduce_that_does_not_fit():
     a, c = buffer("A", (4, 5), "float32"), buffer("C", (5,), "float32")
-    with pytest.raises(ShapeProblem, match="TL206"):
+    with pytest.raises(ShapeProblem, match="TL208"):
         run(
             kernel((a, c), (), (tile.Reduce(kind=ReduceKind.SUM, src=a.whole(), dst=c.whole(), dim=1),)),
             [np.zeros((4, 5), np.float32), np.zeros(5, np.float32)],
@@ -401,7 +401,7 @@ def test_an_endless_while_is_a_hazard(monkeypatch, inside):
     i, span = Var("i"), Span("kernel.py", 3)
     loop = tile.While(condition=compare("<", i, 3), body=(), span=span)
     wrapped = points((i,), (4,), loop) if inside else serial(i, 1, loop)
-    with pytest.raises(HazardError, match=r"TL803.*while i < 3") as caught:
+    with pytest.raises(HazardError, match=r"TL861.*while i < 3") as caught:
         execute([wrapped])
     assert caught.value.span == span
 
@@ -571,6 +571,6 @@ def test_a_local_that_differs_between_threads_is_refused_as_a_tile():
     t, i = buffer("t", (4,), "float32", Scope.LOCAL), Var("i")
     c, out = filled("C", 4)
     body = [points((i,), (4,), store(t, (0,), 1.0)), tile.Copy(src=t.whole(), dst=c.whole())]
-    with pytest.raises(Unsupported, match="TL312"):
+    with pytest.raises(Unsupported, match="TL372"):
         execute(body, out, params=(c,), buffers=(t,))
 

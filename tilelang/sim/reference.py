@@ -237,7 +237,7 @@ class _Box:
         lead, last = self.extents[:-2], self.extents[-2:]
         dims = last if len(last) == 2 and all(n == 1 for n in lead) else self.dims()
         if len(dims) != 2:
-            raise ShapeProblem(f"{render_region(self.region)} is not a matrix", code="TL203")
+            raise ShapeProblem(f"{render_region(self.region)} is not a matrix", code="TL204")
         return dims
 
 
@@ -261,7 +261,7 @@ def _write_box(box: _Box, value: Value, frame: Frame) -> None:
 def _copy(stmt: tile.Copy, frame: Frame) -> None:
     src, dst = _read_box(stmt.src, frame), _Box(stmt.dst, frame)
     if src.dims() != dst.dims():
-        raise ShapeProblem(f"a copy of {src.dims()} into {dst.dims()} elements", code="TL204")
+        raise ShapeProblem(f"a copy of {src.dims()} into {dst.dims()} elements", code="TL205")
     value = values.convert(src.read(), stmt.src.buffer.dtype, stmt.dst.buffer.dtype)
     _write_box(dst, value.reshape(dst.extents), frame)
 
@@ -275,7 +275,7 @@ def _gemm(stmt: tile.Gemm, frame: Frame) -> None:
     c = _Box(stmt.c, frame)
     a, b = _matrix(stmt.a, stmt.transpose_a, frame), _matrix(stmt.b, stmt.transpose_b, frame)
     if a.shape[1] != b.shape[0] or (a.shape[0], b.shape[1]) != c.matrix():
-        raise ShapeProblem(f"a gemm of {a.shape} and {b.shape} into {c.matrix()}", code="TL205")
+        raise ShapeProblem(f"a gemm of {a.shape} and {b.shape} into {c.matrix()}", code="TL204")
     clear = stmt.clear_accum if isinstance(stmt.clear_accum, bool) else bool(truth(stmt.clear_accum, frame))
     old = None if clear else _read_box(stmt.c, frame).read().reshape(c.matrix())
     c.write(_accumulate(stmt, a, b, old).reshape(c.extents))
@@ -309,7 +309,7 @@ def _reduce(stmt: tile.Reduce, frame: Frame) -> None:
     dim = stmt.dim % len(src.extents)
     kept = src.extents[:dim] + src.extents[dim + 1 :]
     if [n for n in kept if n != 1] != [n for n in dst.extents if n != 1]:
-        raise ShapeProblem(f"a reduction of {src.extents} over dimension {dim} into {dst.extents}", code="TL206")
+        raise ShapeProblem(f"a reduction of {src.extents} over dimension {dim} into {dst.extents}", code="TL208")
     source, target = stmt.src.buffer.dtype, stmt.dst.buffer.dtype
     common = promote(source, target)
     common = values.wide(common) if common.is_float else values.INT32 if common == "bool" else common

@@ -62,7 +62,7 @@ class Claims:
         if np.any((owner != 0) & (owner != point)):
             raise HazardError(
                 f"one point of a T.Parallel {what}: {self.buffer.name}",
-                code="TL802",
+                code="TL860",
                 hint="the points have no order: give each its own element, use T.reduce_* for sums, or T.serial for an order",
             )
 
@@ -92,7 +92,7 @@ def integer(expr: Extent, frame: Frame) -> int:
         return expr
     value = evaluate(expr, frame)
     if np.ndim(value):
-        raise Unsupported(f"{render_expr(expr)} differs between the points of a T.Parallel here", code="TL311")
+        raise Unsupported(f"{render_expr(expr)} differs between the points of a T.Parallel here", code="TL371")
     return int(value)
 
 
@@ -258,7 +258,7 @@ def _inside(indices: list[Value], buffer: Buffer, points: Points) -> np.ndarray:
 def scattered_error(buffer: Buffer, span: Span | None) -> Unsupported:
     return Unsupported(
         f"{buffer.name} has a value of its own in each thread after a T.Parallel wrote it, and is read as one value",
-        code="TL312",
+        code="TL372",
         span=span,
         hint="on the CPU a thread's array lives as long as one T.Parallel: write it again before reading, or use a fragment",
     )

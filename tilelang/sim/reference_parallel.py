@@ -280,7 +280,7 @@ def endless(stmt: tile.While) -> HazardError:
     """The error for a `while` that does not end."""
     return HazardError(
         f"while {render_expr(stmt.condition)} did not end after {MAX_WHILE_TRIPS} iterations",
-        code="TL803",
+        code="TL861",
         span=stmt.span,
         hint="check that the body changes what the condition reads",
     )
@@ -313,7 +313,7 @@ def _inner_parallel(stmt: tile.Parallel, frame: Frame, loop: _Loop | None) -> No
 def _refused(stmt: tile.Stmt, frame: Frame, loop: _Loop | None) -> None:
     raise Unsupported(
         f"T.{type(stmt).__name__.lower()} inside a T.Parallel works on a tile for each point",
-        code="TL313",
+        code="TL373",
         span=stmt.span,
         hint="move it out of the T.Parallel, or make the loop a T.serial",
     )

@@ -158,10 +158,10 @@ def compare(op: str, a: Value, b: Value, dtype: DType) -> Value:
 
 
 def call(fn: str, args: Sequence[tuple[Value, DType]], dtype: DType) -> Value:
-    """A math function by name; raises `Unsupported` (TL310) for a name that is none."""
+    """A math function by name; raises `Unsupported` (TL370) for a name that is none."""
     function = MATH.get(fn)
     if function is None:
-        raise Unsupported(f"the function {fn} has no meaning on the CPU yet", code="TL310", hint=f"there are {', '.join(MATH)}")
+        raise Unsupported(f"the function {fn} has no meaning on the CPU yet", code="TL370", hint=f"there are {', '.join(MATH)}")
     value, source = args[0]
     if not source.is_float and fn in ("floor", "ceil", "abs"):
         return convert(np.abs(value) if fn == "abs" and source != "bool" else value, source, dtype)
