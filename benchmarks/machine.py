@@ -67,5 +67,16 @@ def write_result(name: str, result: dict[str, Any], folder: Path | None = None) 
     folder = folder or ROOT / "benchmarks" / "results"
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"{name}.json"
-    path.write_text(json.dumps({"machine": facts(), **result}, indent=1) + "\n")
+    path.write_text(_lines({"machine": facts(), **result}))
     return path
+
+
+def _lines(result: dict[str, Any]) -> str:
+    """JSON with one line for each entry, and for each item of a list of records."""
+    entries = []
+    for key, value in result.items():
+        text = json.dumps(value)
+        if isinstance(value, list) and value and isinstance(value[0], dict):
+            text = "[\n  " + ",\n  ".join(json.dumps(item) for item in value) + "\n ]"
+        entries.append(f" {json.dumps(key)}: {text}")
+    return "{\n" + ",\n".join(entries) + "\n}\n"
