@@ -11,8 +11,8 @@ WIDTHS = range(8, 257, 8)
 
 
 def isa_element(thread: int | np.ndarray, register: int | np.ndarray) -> tuple[int | np.ndarray, int | np.ndarray]:
-    """PTX ISA, "Register fragments for wgmma.mma_async.m64nNk16", figure of the accumulator D: in each warp, four lanes share a row
-    of 8 x 8 blocks; a thread's registers come in pairs of columns, then rows 0-7 and 8-15, then the next 8 columns."""
+    """PTX ISA, "Register fragments for wgmma.mma_async.m64nNk16", figure of the accumulator D: in each warp, four lanes share a
+    row of 8 x 8 blocks; a thread's registers come in pairs of columns, then rows 0-7 and 8-15, then the next 8 columns."""
     warp, lane = thread // 32, thread % 32
     group, member = lane // 4, lane % 4
     pair, column = register // 2, register % 2

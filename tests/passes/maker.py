@@ -9,7 +9,7 @@ from tilelang.ir.expr import Const, Expr, Var, as_expr
 from tilelang.ir.tile import Body, Copy, Fill, For, Gemm, GridAxis, Kernel, Let, Stmt
 from tilelang.ir.types import DType, LoopKind, Scope
 
-FILE = "program.py"
+FILE = "by_hand.tl"
 
 
 @dataclass

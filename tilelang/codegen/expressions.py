@@ -8,6 +8,7 @@ from tilelang.codegen.emit import Names
 from tilelang.errors import InternalError
 from tilelang.ir import device, expr
 from tilelang.ir.expr import Expr
+from tilelang.ir.packed import part_of, register_of
 from tilelang.ir.types import DType
 
 C_TYPES = {
@@ -31,6 +32,7 @@ def storage_type(dtype: DType) -> str:
 _BINARY = {
     "*": ("*", 13), "/": ("/", 13), "+": ("+", 12), "-": ("-", 12), "<<": ("<<", 11), ">>": (">>", 11),
     "&": ("&", 7), "^": ("^", 6), "|": ("|", 5), "and": ("&&", 4), "or": ("||", 3),
+    "//": ("/", 13), "%": ("%", 13),  # of unsigned integers, where C++'s are floor division and its remainder
 }  # fmt: skip
 _COMPARE = {"<": 10, "<=": 10, ">": 10, ">=": 10, "==": 9, "!=": 9}
 _ATOM, _UNARY, _SELECT = 20, 15, 2
@@ -61,6 +63,15 @@ class Printer:
         text, binding = _PRINT[type(value)](self, value)
         return f"({text})" if binding < above else text
 
+    def exact(self, value: Expr, above: int = 0) -> str:
+        """As `text`, where no other operand brings the value to its type: an unsigned constant says that it is one."""
+        unsigned = isinstance(value, expr.Const) and value.dtype == "uint32"
+        return f"{value.value}u" if unsigned else self.text(value, above)  # type: ignore[attr-defined]
+
+    def pair(self, a: Expr, b: Expr, above_a: int = 0, above_b: int = 0) -> tuple[str, str]:
+        """Two operands of one dtype, of which at most one is a number that takes its type from the other."""
+        return self.exact(a, above_a) if isinstance(b, expr.Const) else self.text(a, above_a), self.text(b, above_b)
+
 
 def _const(_: Printer, value: expr.Const) -> tuple[str, int]:
     number, dtype = value.value, value.dtype
@@ -69,8 +80,8 @@ def _const(_: Printer, value: expr.Const) -> tuple[str, int]:
     if dtype.is_float:
         return _float(float(number), dtype), _ATOM if math.copysign(1, number) > 0 else _UNARY
     suffix = {"int64": "ll", "uint64": "ull"}.get(dtype, "u" if dtype == "uint32" and number >= 2**31 else "")
-    if number == -(2**31) and dtype == "int32":
-        return "(-2147483647 - 1)", _ATOM
+    if number in (-(2**31), -(2**63)) and number == dtype.limits[0]:  # C++ reads the digits before the minus, which do not fit
+        return f"({number + 1}{suffix} - 1)", _ATOM
     return f"{number}{suffix}", _ATOM if number >= 0 else _UNARY
 
 
@@ -90,7 +101,10 @@ def _var(printer: Printer, value: expr.Var) -> tuple[str, int]:
 
 def _unary(printer: Printer, value: expr.Unary) -> tuple[str, int]:
     symbol = {"-": "-", "~": "~", "not": "!"}[value.op]
-    return symbol + printer.text(value.value, _UNARY + 1), _UNARY
+    text = symbol + printer.exact(value.value, _UNARY + 1)
+    if value.dtype.is_int and value.dtype.bits < 32:
+        return f"static_cast<{c_type(value.dtype)}>({text})", _ATOM
+    return text, _UNARY
 
 
 def _binary(printer: Printer, value: expr.Binary) -> tuple[str, int]:
@@ -104,17 +118,19 @@ def _binary(printer: Printer, value: expr.Binary) -> tuple[str, int]:
         return _rounded(printer.text(wide), value.dtype), _ATOM
     if value.dtype.is_float and value.op in _FLOAT_CALLS:
         return f"{_FLOAT_CALLS[value.op]}({printer.text(value.a)}, {printer.text(value.b)})", _ATOM
-    if value.op in ("//", "%"):
+    if value.op in ("//", "%") and value.dtype.kind == "int":
         helper = "tl::floor_div" if value.op == "//" else "tl::floor_mod"
         return f"{helper}({printer.text(value.a)}, {printer.text(value.b)})", _ATOM
     if value.op in ("min", "max"):
-        return f"{value.op}({printer.text(value.a)}, {printer.text(value.b)})", _ATOM
+        return f"{value.op}({', '.join(printer.pair(value.a, value.b))})", _ATOM
     if value.op not in _BINARY:
         raise InternalError(f"operator {value.op} has no printing yet", code="TL901")
     symbol, binding = _BINARY[value.op]
     inside = _UNARY if value.op in _CAREFUL else binding
-    a, b = bare(value.a, value.b), bare(value.b, value.a)
-    return f"{printer.text(a, inside)} {symbol} {printer.text(b, inside + 1)}", binding
+    if value.op in ("<<", ">>"):  # the left operand alone gives the type
+        return f"{printer.exact(value.a, inside)} {symbol} {printer.text(value.b, inside + 1)}", binding
+    a, b = printer.pair(bare(value.a, value.b), bare(value.b, value.a), inside, inside + 1)
+    return f"{a} {symbol} {b}", binding
 
 
 def bare(operand: Expr, other: Expr) -> Expr:
@@ -124,13 +140,13 @@ def bare(operand: Expr, other: Expr) -> Expr:
 
 
 def _compare(printer: Printer, value: expr.Compare) -> tuple[str, int]:
-    binding = _COMPARE[value.op]
-    return f"{printer.text(value.a, 11)} {value.op} {printer.text(value.b, 11)}", binding
+    a, b = printer.pair(value.a, value.b, 11, 11)
+    return f"{a} {value.op} {b}", _COMPARE[value.op]
 
 
 def _select(printer: Printer, value: expr.Select) -> tuple[str, int]:
-    parts = (printer.text(part, _SELECT + 1) for part in (value.condition, value.then, value.otherwise))
-    return "{} ? {} : {}".format(*parts), _SELECT
+    then, otherwise = printer.pair(value.then, value.otherwise, _SELECT + 1, _SELECT + 1)
+    return f"{printer.text(value.condition, _SELECT + 1)} ? {then} : {otherwise}", _SELECT
 
 
 def _cast(printer: Printer, value: expr.Cast) -> tuple[str, int]:
@@ -174,42 +190,13 @@ def _register(printer: Printer, value: device.RegisterLoad) -> tuple[str, int]:
         return printer.element(registers, value.indices), _ATOM
     per_word = 32 // registers.dtype.bits
     *rest, last = value.indices
-    word = printer.element(registers, (*rest, divide(last, per_word)))
-    return f"tl::unpack_{storage_name(registers.dtype)}<{remainder(last, per_word)}>({word})", _ATOM
+    word = printer.element(registers, (*rest, register_of(last, per_word)))
+    return f"tl::unpack_{storage_name(registers.dtype)}<{part_of(last, per_word)}>({word})", _ATOM
 
 
 def storage_name(dtype: DType) -> str:
     """The name of an element type in our wrappers: f16, e4m3, i8, u8, ..."""
     return TL_TYPES.get(dtype) or dtype.replace("uint", "u").replace("int", "i").replace("bool", "u8")
-
-
-def remainder(index: Expr, unit: int) -> int:
-    """`index % unit` for an index into a packed array, whose variables all have factors that are multiples of `unit`."""
-    match index:
-        case expr.Const():
-            return int(index.value) % unit
-        case expr.Binary(op="*") if any(isinstance(x, expr.Const) and int(x.value) % unit == 0 for x in (index.a, index.b)):
-            return 0
-        case expr.Binary(op="+"):
-            return (remainder(index.a, unit) + remainder(index.b, unit)) % unit
-    raise InternalError(f"an index into a packed array is no known multiple of {unit}: {index}", code="TL901")
-
-
-def divide(index: Expr, unit: int) -> Expr:
-    """`index // unit` under the same condition: the number of the register that holds the element."""
-    match index:
-        case expr.Const():
-            return expr.Const(int(index.value) // unit, index.dtype)
-        case expr.Binary(op="*"):
-            a, b = (index.a, index.b) if isinstance(index.b, expr.Const) else (index.b, index.a)
-            factor = expr.Const(int(b.value) // unit, b.dtype)  # type: ignore[union-attr]
-            return a if factor.value == 1 else expr.Binary("*", a, factor)
-        case expr.Binary(op="+"):
-            a, b = divide(index.a, unit), divide(index.b, unit)
-            carry = (remainder(index.a, unit) + remainder(index.b, unit)) // unit
-            total = a if expr.is_const(b, 0) else b if expr.is_const(a, 0) else expr.Binary("+", a, b)
-            return expr.Binary("+", total, expr.Const(carry)) if carry else total
-    raise InternalError(f"an index into a packed array that cannot be divided by {unit}: {index}", code="TL901")
 
 
 def _call(printer: Printer, value: expr.Call) -> tuple[str, int]:
