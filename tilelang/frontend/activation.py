@@ -116,7 +116,8 @@ class Activation(Expressions, Loops):
         """The variables of a kernel loop, which live as long as its block."""
         for name, value in zip(names, values, strict=True):
             old = self.names.get(name)
-            taken = old is not None and not old.is_spent and old.region.is_open and old.region is not self.builder.region
+            here = self.builder.region
+            taken = old is not None and not old.is_spent and old.region.is_open and old.region is not here
             if old is not None and taken:
                 raise SyntaxProblem(
                     f"the loop variable {name!r} takes a name that has a value already", code="TL104", hint="give it another name",
