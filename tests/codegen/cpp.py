@@ -4,6 +4,7 @@ Knows the integer types, bool, the operators, `static_cast`, the conditional ope
 """
 from __future__ import annotations
 
+import operator
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -101,12 +102,12 @@ class Parser:
     def unary(self) -> Value:
         if self.peek() not in ("-", "~", "!"):
             return self.primary()
-        operator = self.take()
+        sign = self.take()
         value = self.unary()
-        if operator == "!":
+        if sign == "!":
             return Value(int(not value.number), "bool")
         value = promoted(value)
-        return Value(-value.number if operator == "-" else ~value.number, value.type).to(value.type)
+        return Value(-value.number if sign == "-" else ~value.number, value.type).to(value.type)
 
     def primary(self) -> Value:
         token = self.take()
@@ -156,17 +157,16 @@ def literal(token: str) -> Value:
     return value
 
 
-def apply(operator: str, a: Value, b: Value) -> Value:
-    if operator in ("&&", "||"):
-        return Value(int(bool(a.number and b.number) if operator == "&&" else bool(a.number or b.number)), "bool")
-    if operator in ("<<", ">>"):  # the left operand's type decides
+def apply(symbol: str, a: Value, b: Value) -> Value:
+    if symbol in ("&&", "||"):
+        return Value(int(bool(a.number and b.number) if symbol == "&&" else bool(a.number or b.number)), "bool")
+    if symbol in ("<<", ">>"):  # the left operand's type decides
         a, b = promoted(a), promoted(b)
-        number = a.number << b.number if operator == "<<" else a.number >> b.number
-        return Value(number, a.type).to(a.type)
+        return Value(a.number << b.number if symbol == "<<" else a.number >> b.number, a.type).to(a.type)
     a, b = common(a, b)
-    if operator in COMPARE:
-        return Value(int(COMPARE[operator](a.number, b.number)), "bool")
-    return Value(ARITHMETIC[operator](a.number, b.number), a.type).to(a.type)
+    if symbol in COMPARE:
+        return Value(int(COMPARE[symbol](a.number, b.number)), "bool")
+    return Value(ARITHMETIC[symbol](a.number, b.number), a.type).to(a.type)
 
 
 def toward_zero(a: int, b: int) -> int:
@@ -174,12 +174,11 @@ def toward_zero(a: int, b: int) -> int:
 
 
 ARITHMETIC: dict[str, Callable[[int, int], int]] = {
-    "+": lambda a, b: a + b, "-": lambda a, b: a - b, "*": lambda a, b: a * b, "&": lambda a, b: a & b, "|": lambda a, b: a | b,
-    "^": lambda a, b: a ^ b, "/": toward_zero, "%": lambda a, b: a - toward_zero(a, b) * b,
+    "+": operator.add, "-": operator.sub, "*": operator.mul, "&": operator.and_, "|": operator.or_, "^": operator.xor,
+    "/": toward_zero, "%": lambda a, b: a - toward_zero(a, b) * b,
 }  # fmt: skip
 COMPARE: dict[str, Callable[[int, int], bool]] = {
-    "==": lambda a, b: a == b, "!=": lambda a, b: a != b, "<": lambda a, b: a < b, "<=": lambda a, b: a <= b, ">": lambda a, b: a > b,
-    ">=": lambda a, b: a >= b,
+    "==": operator.eq, "!=": operator.ne, "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge,
 }  # fmt: skip
 
 

@@ -5,6 +5,7 @@ import operator
 from collections.abc import Callable
 from functools import cache
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -43,6 +44,7 @@ ARITHMETIC: dict[str, Callable[[int, int], int]] = {
     "+": operator.add, "-": operator.sub, "*": operator.mul, "//": operator.floordiv, "%": operator.mod, "&": operator.and_,
     "|": operator.or_, "^": operator.xor, "min": min, "max": max, "<<": operator.lshift, ">>": operator.rshift,
 }  # fmt: skip
+UNARY: dict[str, Callable[[int], int]] = {"-": operator.neg, "~": operator.invert, "not": operator.not_}
 COMPARE = {"<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge, "==": operator.eq, "!=": operator.ne}
 VARIABLES = {dtype: tuple(Var(f"{dtype}_{name}", dtype) for name in "ab") for dtype in (*INTEGERS, BOOL)}
 
@@ -59,15 +61,10 @@ def meaning(node: Expr, values: dict[Var, int]) -> int:
             return int(value)
         case Var():
             return values[node]
-        case Unary(op="not", value=value):
-            return int(not meaning(value, values))
         case Unary(op=op, value=value):
-            number = meaning(value, values)
-            return wrapped(-number if op == "-" else ~number, node.dtype)
-        case Binary(op="and", a=a, b=b):
-            return int(bool(meaning(a, values) and meaning(b, values)))
-        case Binary(op="or", a=a, b=b):
-            return int(bool(meaning(a, values) or meaning(b, values)))
+            return wrapped(UNARY[op](meaning(value, values)), node.dtype)
+        case Binary(op="and" | "or" as op, a=a, b=b):
+            return int((all if op == "and" else any)(meaning(side, values) for side in (a, b)))
         case Binary(op=op, a=a, b=b):
             return wrapped(ARITHMETIC[op](meaning(a, values), meaning(b, values)), node.dtype)
         case Compare(op=op, a=a, b=b):
@@ -255,11 +252,33 @@ def test_text(node: Expr, text: str) -> None:
     [
         (0.0, "0.0f"), (-0.0, "-0.0f"), (1.0, "1.0f"), (-2.5, "-2.5f"), (0.1, "0.1f"), (1e-7, "1e-07f"), (3e38, "3e+38f"),
         (float("inf"), "__int_as_float(0x7f800000)"), (float("-inf"), "-__int_as_float(0x7f800000)"),
-        (float("nan"), "__int_as_float(0x7fffffff)"),
+        (float("nan"), "__int_as_float(0x7fffffff)"), (1e39, "__int_as_float(0x7f800000)"), (-1e-50, "-0.0f"), (1e16, "1e+16f"),
+        (16777217.0, "1.6777216e+07f"), (1 + 2**-24, "1.0f"), (1 + 2**-23, "1.0000001f"),
     ],
 )  # fmt: skip
 def test_float_constants(number: float, text: str) -> None:
     assert printed(Const(number, FLOAT32)) == text
+
+
+def test_constants_of_narrow_types_are_values_of_theirs() -> None:
+    assert printed(Const(0.1, DType("float16"))) == "0.099975586f"
+    assert printed(Const(0.1, DType("bfloat16"))) == "0.100097656f"
+    assert printed(Const(1e6, DType("float16"))) == "__int_as_float(0x7f800000)"
+    assert printed(Const(0.3, DType("float8_e4m3fn"))) == "0.3125f"
+
+
+@settings(max_examples=500, deadline=None, derandomize=True)
+@given(st.floats(width=64))
+def test_float_constants_round_once(number: float) -> None:
+    """The digits, read as a double and rounded to float32 as C++ rounds them, are the constant rounded to float32."""
+    text = printed(Const(number, FLOAT32))
+    with np.errstate(over="ignore"):
+        wanted = np.float32(number)
+    if not np.isfinite(wanted):
+        assert "__int_as_float" in text
+        return
+    assert text.endswith("f")
+    assert np.float32(text[:-1]).view(np.uint32) == wanted.view(np.uint32)
 
 
 def test_negative_float_constants_are_operands() -> None:
@@ -273,7 +292,8 @@ def test_negative_float_constants_are_operands() -> None:
 
 def test_every_kind_of_expression_prints() -> None:
     """All but an element of a tile buffer, of which device code has none."""
-    kinds = {kind for module in (expr, device) for kind in vars(module).values() if isinstance(kind, type) and issubclass(kind, Expr)}
+    there = [thing for module in (expr, device) for thing in vars(module).values()]
+    kinds = {thing for thing in there if isinstance(thing, type) and issubclass(thing, Expr)}
     assert kinds == {*expressions._PRINT, Expr, Load}
 
 

@@ -86,13 +86,18 @@ def _const(_: Printer, value: expr.Const) -> tuple[str, int]:
 
 
 def _float(number: float, dtype: DType) -> str:
+    """The nearest value of `dtype`, in the fewest digits that give it as a float."""
+    import numpy as np
+
     if dtype == "float64":
         raise InternalError("float64 constants have no printing yet", code="TL901")
-    if math.isnan(number):
+    with np.errstate(over="ignore"):
+        value = np.float32(dtype.numpy.type(number))
+    if np.isnan(value):
         return "__int_as_float(0x7fffffff)"
-    if math.isinf(number):
-        return f"{'-' if number < 0 else ''}__int_as_float(0x7f800000)"
-    return f"{number!r}f"
+    if np.isinf(value):
+        return f"{'-' if value < 0 else ''}__int_as_float(0x7f800000)"
+    return f"{value!s}f"
 
 
 def _var(printer: Printer, value: expr.Var) -> tuple[str, int]:

@@ -5,10 +5,12 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from tilelang.codegen.emit import Names, Text
-from tilelang.codegen.expressions import TL_TYPES, Printer, bare, c_type, divide, is_narrow, storage_name
+from tilelang.codegen.expressions import TL_TYPES, Printer, bare, c_type, is_narrow, storage_name
 from tilelang.ir import device as d
 from tilelang.ir.buffer import Buffer
+from tilelang.ir.arith import constant_difference
 from tilelang.ir.expr import Cast, Expr, Var
+from tilelang.ir.packed import part_of, register_of
 
 
 class Out:
@@ -79,7 +81,7 @@ def _register_store(op: d.RegisterStore, out: Out) -> None:
 
 def _register_store_word(op: d.RegisterStoreWord, out: Out) -> None:
     *rest, last = op.indices
-    target = out.printer.element(op.registers, (*rest, divide(last, len(op.values))))
+    target = out.printer.element(op.registers, (*rest, register_of(last, len(op.values))))
     out.text.line(f"{target} = {_word(op.values, out)};")
 
 
@@ -88,7 +90,24 @@ def _word(values: tuple[Expr, ...], out: Out) -> str:
     dtype = values[0].dtype
     if len(values) == 1:
         return out.expr(values[0])
+    if _is_register(values):
+        *rest, last = values[0].indices  # type: ignore[attr-defined]
+        return out.printer.element(values[0].registers, (*rest, register_of(last, len(values))))  # type: ignore[attr-defined]
     return f"tl::pack_{storage_name(dtype)}({', '.join(_unrounded(value, out) for value in values)})"
+
+
+def _is_register(values: tuple[Expr, ...]) -> bool:
+    """Whether the values are all the elements of one packed register, which then need no unpacking and packing."""
+    first = values[0]
+    if not (isinstance(first, d.RegisterLoad) and first.registers.packed and part_of(first.indices[-1], len(values)) == 0):
+        return False
+    return all(
+        isinstance(value, d.RegisterLoad)
+        and value.registers is first.registers
+        and value.indices[:-1] == first.indices[:-1]
+        and constant_difference(value.indices[-1], first.indices[-1]) == i
+        for i, value in enumerate(values)
+    )
 
 
 def _unrounded(value: Expr, out: Out) -> str:
@@ -243,7 +262,7 @@ def _load_words(op: d.LoadGlobal | d.LoadShared, call: str, source: str, out: Ou
     """A vector load into consecutive registers; where the predicate fails they become zero."""
     per_word = 32 // op.target.dtype.bits if op.target.packed else 1
     *rest, last = op.first
-    first = divide(last, per_word) if per_word > 1 else last
+    first = register_of(last, per_word) if per_word > 1 else last
     where = f"&{out.printer.element(op.target, (*rest, first))}"
     predicate = f", {out.expr(op.predicate)}" if op.predicate is not None else ""
     out.text.line(f"{call}<{op.count // per_word}>({where}, {source}{predicate});")
@@ -269,7 +288,7 @@ def _wgmma_ss(op: d.WgmmaSS, out: Out) -> None:
 def _wgmma_rs(op: d.WgmmaRS, out: Out) -> None:
     major = "tl::MN_MAJOR" if op.b_mn_major else "tl::K_MAJOR"
     *rest, last = op.a_first
-    a = f"&{out.printer.element(op.a, (*rest, divide(last, 2)))}"
+    a = f"&{out.printer.element(op.a, (*rest, register_of(last, 2)))}"
     out.text.line(f"tl::wgmma_rs<{op.n}, tl::{TL_TYPES[op.dtype]}, {major}>({out.registers(op.accumulator)}, {a},")
     with out.text.indented(), out.text.indented():
         out.text.line(f"{out.expr(op.b)}, {out.expr(op.accumulate)});")
