@@ -1,8 +1,8 @@
 """Tile IR as text: Python in the source language, as the author could have written it, the same bytes in every process.
 
 Regions are slices with both ends (`A[by * 128 : by * 128 + 128, 0:64]`), a whole dimension is `:`, a whole buffer its name.
-Distinct variables and buffers of one name are told apart by a suffix (`ko`, `ko_1`).  Parentheses appear where precedence needs
-them.
+Variables and buffers of one name that are in scope together are told apart by a suffix (`ko`, `ko_1`).  Parentheses appear where
+precedence needs them.
 """
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ _ALLOC = {Scope.SHARED: "alloc_shared", Scope.FRAGMENT: "alloc_fragment", Scope.
 
 @dataclass(slots=True)
 class Names:
-    """A unique readable name for each variable and buffer, in the order in which they are first asked for."""
+    """A readable name for each variable and buffer, unique among those in scope; who asks first gets the plain name."""
 
     given: dict[Var | Buffer, str] = field(default_factory=dict)
     taken: set[str] = field(default_factory=lambda: {"T"})
@@ -60,6 +60,11 @@ class Names:
             self.given[item] = name
             self.taken.add(name)
         return self.given[item]
+
+    def leave(self, *variables: Var) -> None:
+        """These variables went out of scope: their names are free again."""
+        for variable in variables:
+            self.taken.discard(self.given.pop(variable, ""))
 
 
 def render(kernel: tile.Kernel) -> str:
@@ -119,9 +124,16 @@ def _slice(base: Expr, extent: Extent, index_ones: bool, names: Names) -> str:
     """One dimension of a region; an extent of 1 is an index where another dimension already shows that this is a region."""
     if index_ones and _is_one(extent):
         return render_expr(base, names)
-    start, stop = render_expr(base, names), render_expr(binary("+", base, extent), names)
+    start, stop = render_expr(base, names), render_expr(_stop(base, extent), names)
     simple = all(part.isalnum() or part.isidentifier() for part in (start, stop))
     return f"{start}:{stop}" if simple else f"{start} : {stop}"
+
+
+def _stop(base: Expr, extent: Extent) -> Expr:
+    """`base + extent`, which is s where the extent is written s - base."""
+    if isinstance(extent, Binary) and extent.op == "-" and extent.b == base:
+        return extent.a
+    return binary("+", base, extent)
 
 
 # ---- declarations -------------------------------------------------------------------------------------------------------------
@@ -257,6 +269,7 @@ EXPRESSIONS: dict[type[Expr], Callable[..., tuple[str, int]]] = {
 
 def _body(body: tile.Body, names: Names, may_be_empty: bool = False) -> list[str]:
     lines = [line for stmt in body for line in _statement(stmt, names)]
+    names.leave(*(stmt.var for stmt in body if isinstance(stmt, tile.Let)))
     return lines or ([] if may_be_empty else ["pass"])
 
 
@@ -278,7 +291,10 @@ def _store(stmt: tile.Store, names: Names) -> list[str]:
 
 
 def _for(stmt: tile.For, names: Names) -> list[str]:
-    return _block(f"for {names.of(stmt.var)} in {_range(stmt, names)}:", stmt.body, names)
+    bounds = _range(stmt, names)
+    lines = _block(f"for {names.of(stmt.var)} in {bounds}:", stmt.body, names)
+    names.leave(stmt.var)
+    return lines
 
 
 def _range(stmt: tile.For, names: Names) -> str:
@@ -293,7 +309,9 @@ def _range(stmt: tile.For, names: Names) -> str:
 
 def _parallel(stmt: tile.Parallel, names: Names) -> list[str]:
     extents = ", ".join(render_expr(extent, names) for extent in stmt.extents)
-    return _block(f"for {', '.join(names.of(var) for var in stmt.vars)} in T.Parallel({extents}):", stmt.body, names)
+    lines = _block(f"for {', '.join(names.of(var) for var in stmt.vars)} in T.Parallel({extents}):", stmt.body, names)
+    names.leave(*stmt.vars)
+    return lines
 
 
 def _while(stmt: tile.While, names: Names) -> list[str]:
