@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import re
 import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -36,6 +37,21 @@ c[200, 100] = np.nan
 assert not gemm.largest_error(c, a, b) <= 1
 """
     run_python("-c", program, str(ROOT / "examples"))
+
+
+@pytest.mark.skipif(shutil.which("nvcc") is None, reason="no nvcc on the path")
+def test_exported_source_needs_nothing_but_nvcc(run_python: RunPython, tmp_path: Path) -> None:
+    program = """
+import sys; sys.path.insert(0, sys.argv[1])
+import gemm, tilelang
+tilelang.compile(gemm.gemm(1000, 1000, 1000)).export_sources("gemm.cu")
+"""
+    run_python("-c", program, str(ROOT / "examples"), **NO_GPU)
+    command = ["nvcc", "-gencode=arch=compute_90a,code=sm_90a", "-cubin", "-o", "gemm.cubin", "gemm.cu"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert not done.stderr
+    assert (tmp_path / "gemm.cubin").stat().st_size > 1000
 
 
 @pytest.fixture
