@@ -111,7 +111,7 @@ def render_region(region: Region, names: Names | None = None) -> str:
     plain = any(not _is_one(extent) for extent in region.extents)
     parts = [
         ":" if not _is_one(extent) and is_const(base, 0) and extent == size else _slice(base, extent, plain, names)
-        for base, extent, size in zip(region.base, region.extents, region.buffer.shape, strict=True)
+        for base, extent, size in zip(region.base, region.extents, region.buffer.shape, strict=False)  # errors show bad nodes too
     ]
     return f"{name}[{', '.join(parts)}]"
 
@@ -218,7 +218,7 @@ def _binary(expr: Binary, names: Names) -> tuple[str, int]:
     if expr.op in _CALLED:
         a, b = _text(expr.a, names, like_a)[0], _text(expr.b, names, like_b)[0]
         return f"{_CALLED[expr.op]}({a}, {b})", _LEVELS["atom"]
-    level = _LEVELS[expr.op]
+    level = _LEVELS.get(expr.op, 0)
     return f"{_inside(expr.a, names, level, like_a)} {expr.op} {_inside(expr.b, names, level + 1, like_b)}", level
 
 
