@@ -15,7 +15,7 @@ def header_texts() -> dict[str, str]:
     return {entry.name: entry.read_text() for entry in sorted(folder.iterdir(), key=lambda e: e.name) if entry.name.endswith(".cuh")}
 
 
-_DEFINES = re.compile(r"TL_DEVICE [\w:]+\*? (\w+)\(")
+_DEFINES = re.compile(r"TL_DEVICE [\w: ]+\*? (\w+)\(")
 _USES = re.compile(r"\btl::(\w+)")
 
 

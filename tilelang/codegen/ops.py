@@ -327,6 +327,7 @@ EMIT: dict[type, Callable[..., None]] = {
     d.MbarrierArrive: _arrive,
     d.MbarrierWait: _wait,
     d.SyncThreads: _plain("__syncthreads();"),
+    d.SyncWarp: _plain("__syncwarp();"),
     d.NamedBarrierSync: _named_barrier,
     d.TmaLoad: _tma_load,
     d.TmaStore: _tma_store,

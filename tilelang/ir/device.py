@@ -304,6 +304,11 @@ class SyncThreads(Stmt):
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class SyncWarp(Stmt):
+    """bar.warp.sync: the threads of each warp meet, and what they did before is done for all of them."""
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class NamedBarrierSync(Stmt):
     """bar.sync id, threads: `threads` (a multiple of 32) threads of the block meet; `id` is 1 to 15."""
 

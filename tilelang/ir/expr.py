@@ -184,7 +184,10 @@ def const(value: Number, like: DType | None = None) -> Const:
     if like is not None and not (isinstance(value, float) and not like.is_float):
         if like.is_float:
             return Const(float(value), like)
-        return Const(bool(value) if like == "bool" else int(value), like)
+        if like.kind == "uint" and -(2 ** (like.bits - 1)) <= value < 0:  # as a signed operand of the same width would be
+            return Const(int(value) % 2**like.bits, like)
+        if like.limits[0] <= value <= like.limits[1]:
+            return Const(bool(value) if like == "bool" else int(value), like)
     if isinstance(value, bool):
         return Const(value, BOOL)
     if isinstance(value, int):

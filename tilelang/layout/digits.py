@@ -83,6 +83,49 @@ class Layout:
         found = tuple(index)
         return found if self.place(found) == place else None
 
+    def project(self, dims: tuple[int, ...]) -> Layout:
+        """The layout of a tile that has only some of the dimensions (in the order given): the same digits, on the same lanes and
+        warps, with registers renumbered without holes.  Lanes and warps of the other dimensions hold copies."""
+        kept = tuple(self.dims[dim] for dim in dims)
+        registers = sorted((d for dim in kept for d in dim if d.axis is Axis.REGISTER and d.size > 1), key=lambda d: d.stride)
+        strides: dict[Digit, int] = {}
+        reach = 1
+        for digit in registers:
+            strides[digit] = reach
+            reach *= digit.size
+        return Layout(tuple(tuple(_renumbered(digit, strides) for digit in dim) for dim in kept))
+
+    def canonical(self) -> Layout:
+        """The same layout without digits of size 1, neighbouring digits that count on as one digit."""
+        return Layout(tuple(_merged(dim) for dim in self.dims))
+
+    def same_threads(self, other: Layout) -> bool:
+        """Whether every thread holds the same elements in both, in whatever registers."""
+        full = tuple(range(len(self.dims)))
+        if len(self.dims) != len(other.dims):
+            return False
+        return self.project(full).canonical() == other.project(full).canonical()
+
     def indices(self) -> itertools.product[tuple[int, ...]]:
         """All indices of the tile, row-major."""
         return itertools.product(*(range(extent) for extent in self.shape))
+
+
+def _renumbered(digit: Digit, strides: dict[Digit, int]) -> Digit:
+    if digit.axis is not Axis.REGISTER:
+        return digit
+    return Digit(digit.size, Axis.REGISTER, strides.get(digit, 1))
+
+
+def _merged(dim: tuple[Digit, ...]) -> tuple[Digit, ...]:
+    """Digits of one dimension, most significant first, joined where the more significant one continues the other."""
+    found: list[Digit] = []
+    for digit in dim:
+        if digit.size == 1:
+            continue
+        last = found[-1] if found else None
+        if last is not None and last.axis is digit.axis and last.stride == digit.stride * digit.size:
+            found[-1] = Digit(last.size * digit.size, digit.axis, digit.stride)
+        else:
+            found.append(digit)
+    return tuple(found)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from tilelang.ir import tile
 from tilelang.ir.buffer import Buffer, Region
-from tilelang.ir.expr import Load
+from tilelang.ir.expr import Expr, Load
 from tilelang.ir.walk import walk
 
 
@@ -27,6 +27,18 @@ def _index_loads(region: Region) -> set[Buffer]:
     return _loads(*region.base)
 
 
+def own_expressions(stmt: tile.Stmt) -> tuple[Expr, ...]:
+    """The expressions of a structured statement's head: bounds, extents, condition."""
+    match stmt:
+        case tile.For():
+            return (stmt.start, stmt.stop)
+        case tile.Parallel():
+            return stmt.extents
+        case tile.While() | tile.If():
+            return (stmt.condition,)
+    return ()
+
+
 def reads(stmt: tile.Stmt) -> set[Buffer]:
     """Buffers that `stmt` itself reads, statements inside it not counted."""
     match stmt:
@@ -35,7 +47,7 @@ def reads(stmt: tile.Stmt) -> set[Buffer]:
         case tile.Gemm():
             always_cleared = stmt.clear_accum is True
             accumulator = set() if always_cleared else {stmt.c.buffer}
-            return {stmt.a.buffer, stmt.b.buffer} | accumulator
+            return {stmt.a.buffer, stmt.b.buffer} | accumulator | (_loads(stmt.clear_accum) if isinstance(stmt.clear_accum, Expr) else set())
         case tile.Reduce():
             return {stmt.src.buffer} | (set() if stmt.clear else {stmt.dst.buffer})
         case tile.Fill():
@@ -44,13 +56,7 @@ def reads(stmt: tile.Stmt) -> set[Buffer]:
             return _loads(stmt.value)
         case tile.Store():
             return _loads(stmt.value, *stmt.indices)
-        case tile.For():
-            return _loads(stmt.start, stmt.stop)
-        case tile.Parallel():
-            return _loads(*stmt.extents)
-        case tile.While() | tile.If():
-            return _loads(stmt.condition)
-    return set()
+    return _loads(*own_expressions(stmt))
 
 
 def writes(stmt: tile.Stmt) -> set[Buffer]:

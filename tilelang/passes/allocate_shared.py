@@ -10,7 +10,8 @@ from collections.abc import Mapping
 from tilelang.errors import ResourceExceeded
 from tilelang.ir.buffer import Buffer
 from tilelang.ir.device import SharedArray
-from tilelang.ir.tile import Copy, Kernel
+from tilelang.ir.tile import Body, Copy, Kernel
+from tilelang.ir.types import Scope
 from tilelang.layout.swizzle import PanelLayout
 from tilelang.passes.access import touches_inside
 from tilelang.passes.plans import Channel, CopyPlan, SharedPlan
@@ -20,6 +21,7 @@ from tilelang.trace import Decision
 
 def allocate_shared(
     kernel: Kernel,
+    body: Body,
     layouts: Mapping[Buffer, PanelLayout],
     channels: tuple[Channel, ...],
     copies: Mapping[Copy, CopyPlan],
@@ -37,7 +39,7 @@ def allocate_shared(
     for copy, plan in copies.items():
         if plan.staging is None:
             continue
-        reuse = _rings_are_dead(kernel, copy, channels)
+        reuse = _rings_are_dead(kernel, body, copy)
         array = arrays[copy] = _array(f"{copy.dst.buffer.name}_tile", plan.staging, 1, 0 if reuse else ring_end, copy.span)
         end = max(end, array.offset_bytes + array.stage_bytes)
         where = "on top of the rings, which are dead by then" if reuse else "in memory of its own, since rings are used after it"
@@ -56,13 +58,13 @@ def _array(name: str, layout: PanelLayout, stages: int, start: int, span: object
     )  # fmt: skip
 
 
-def _rings_are_dead(kernel: Kernel, copy: Copy, channels: tuple[Channel, ...]) -> bool:
-    if copy not in kernel.body:
+def _rings_are_dead(kernel: Kernel, body: Body, copy: Copy) -> bool:
+    """Whether nothing behind the copy, which no loop repeats, touches shared memory."""
+    if copy not in body:
         return False
-    after = kernel.body[kernel.body.index(copy) + 1 :]
-    rings = [buffer for channel in channels for buffer in channel.buffers]
-    others = [buffer for buffer in kernel.buffers if buffer.scope == "shared" and buffer not in rings]
-    return not others and not any(touches_inside(stmt, buffer) for stmt in after for buffer in rings)
+    after = body[body.index(copy) + 1 :]
+    shared = [buffer for buffer in kernel.buffers if buffer.scope is Scope.SHARED]
+    return not any(touches_inside(stmt, buffer) for stmt in after for buffer in shared)
 
 
 def _check(arrays: Mapping[Buffer | Copy, SharedArray], total: int, kernel: Kernel, target: Target) -> None:

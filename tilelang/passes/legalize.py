@@ -5,32 +5,33 @@ from tilelang.errors import ResourceExceeded, Unsupported
 from tilelang.ir import tile
 from tilelang.ir.expr import Const
 from tilelang.ir.types import Scope
-from tilelang.passes.access import statements
+from tilelang.passes.access import reads, statements
 from tilelang.target import Target
 
-CONSUMER_THREADS = 128
 GRID_LIMITS = (2**31 - 1, 65535, 65535)
-_KNOWN = (tile.Copy, tile.Gemm, tile.Fill, tile.For, tile.Let)
 
 
 def legalize(kernel: tile.Kernel, target: Target) -> None:
     """Raises Unsupported or ResourceExceeded, naming the statement and the value."""
-    if kernel.threads != CONSUMER_THREADS:
-        raise Unsupported(
-            f"threads={kernel.threads}: on {target.arch} this compiler takes threads=128 (one consumer warpgroup) so far",
-            code="TL301", span=kernel.span, hint="write threads=128; the block's producer warpgroup comes on top",
-        )  # fmt: skip
+    _check_threads(kernel, target)
     _check_grid(kernel)
     for buffer in kernel.buffers:
-        if buffer.scope not in (Scope.SHARED, Scope.FRAGMENT):
-            raise Unsupported(f"{buffer.name}: {buffer.scope} buffers run on the CPU only so far", code="TL302", span=buffer.span)
+        if buffer.scope is Scope.LOCAL:
+            raise Unsupported(f"{buffer.name}: {buffer.scope} arrays run on the CPU only so far", code="TL302", span=buffer.span)
     for stmt in statements(kernel.body):
-        if not isinstance(stmt, _KNOWN):
-            name = type(stmt).__name__
+        if isinstance(stmt, tile.While) and any(b.scope in (Scope.SHARED, Scope.FRAGMENT) for b in reads(stmt)):
             raise Unsupported(
-                f"{name} statements run on the CPU only so far; for {target.arch} there are copy, gemm, fill, clear and loops",
-                code="TL303", span=stmt.span,
+                "a while loop whose condition reads shared memory or a fragment runs on the CPU only so far", code="TL303",
+                span=stmt.span, hint="keep the value in a T.alloc_var",
             )  # fmt: skip
+
+
+def _check_threads(kernel: tile.Kernel, target: Target) -> None:
+    if kernel.threads % target.warp_size:
+        raise Unsupported(
+            f"threads={kernel.threads}: blocks are made of whole warps of {target.warp_size}", code="TL301", span=kernel.span,
+            hint=f"write a multiple of {target.warp_size}",
+        )  # fmt: skip
 
 
 def _check_grid(kernel: tile.Kernel) -> None:

@@ -1,158 +1,175 @@
 """The consumers' walk: everything but the loads, with a wait before a slot's first reader and a release after its last."""
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-from tilelang.errors import InternalError
+from tilelang.errors import InternalError, Unsupported
 from tilelang.ir import device as d
 from tilelang.ir import tile
-from tilelang.ir.buffer import Buffer
+from tilelang.ir.buffer import Buffer, Region
 from tilelang.ir.device import SharedAddress
-from tilelang.ir.expr import INT32, UINT32, Expr, Var, convert
+from tilelang.ir.expr import UINT32, Expr, Var, compare
 from tilelang.ir.text import render_statement
+from tilelang.ir.types import Scope
 from tilelang.passes.lower_copy import add, lower_tma_store
-from tilelang.passes.lower_gemm import Operand, base_low, lower_gemm
-from tilelang.passes.lower_producer import lower_for, lower_let
+from tilelang.passes.lower_gemm import Operand, RegisterOperand, base_low, lower_gemm
+from tilelang.passes.lower_parallel import lower_parallel
+from tilelang.passes.lower_points import Points
 from tilelang.passes.lower_ring import Barriers, Ring
+from tilelang.passes.lower_role import RoleWalk, start_rings
 from tilelang.passes.lower_store import lower_store
+from tilelang.passes.lower_values import Values
 from tilelang.passes.plans import CopyKind, GemmPlan, Plans
 
 CONSUMER_BARRIER = 1  # the named barrier at which all consumer threads meet; 0 is the whole block's
+DESCRIPTOR_UNIT_BYTES = 16
 
 
-def consumer_role(kernel: tile.Kernel, plans: Plans, barriers: tuple[Barriers, ...]) -> d.Role:
+def consumer_role(
+    kernel: tile.Kernel, plans: Plans, barriers: tuple[Barriers, ...], registers: dict[Buffer, d.Registers]
+) -> d.Role:
     """The threads that compute and store."""
-    consumer = _Consumer.of(plans, barriers)
     roles = plans.roles
-    registers = (d.SetMaxRegisters(count=roles.consumer_registers, increase=True),) if roles.producer_threads else ()
+    consumer = Consumer(kernel, plans, start_rings(plans, barriers), registers, 0, roles.consumer_threads)
+    body = consumer.body(plans.body)
+    increase = (d.SetMaxRegisters(count=roles.consumer_registers, increase=True),) if roles.producer_registers else ()
     return d.Role(
-        name="consumer", first_thread=0, threads=roles.consumer_threads, text="consumer warpgroup: computes and stores",
-        body=(*registers, *consumer.declarations(), *consumer.body(kernel.body)),
+        name="consumer", first_thread=0, threads=roles.consumer_threads, text="consumers: compute and store",
+        body=(*increase, *consumer.declarations(), *body),
     )  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
-class _Consumer:
-    """The consumers' ring positions, the low words of their matrix descriptors at slot 0, and their accumulators."""
+@dataclass(slots=True)
+class Consumer(RoleWalk):
+    """Computes; also knows the low words of the matrix descriptors at slot 0, made once at the top."""
 
-    plans: Plans
-    rings: tuple[Ring, ...]
-    descriptors: dict[tuple[Buffer, bool], Var]
-    accumulators: dict[Buffer, d.Registers]
-    gemm_plans: dict[Buffer, GemmPlan]
+    descriptors: dict[tuple[Buffer, bool], Var] = field(default_factory=dict)
 
-    @staticmethod
-    def of(plans: Plans, barriers: tuple[Barriers, ...]) -> _Consumer:
-        rings = tuple(Ring.start(channel, pair) for channel, pair in zip(plans.channels, barriers, strict=True))
-        descriptors: dict[tuple[Buffer, bool], Var] = {}
-        accumulators: dict[Buffer, d.Registers] = {}
-        gemm_plans: dict[Buffer, GemmPlan] = {}
-        for gemm, plan in plans.gemms.items():
-            for buffer, mn_major in ((gemm.a.buffer, plan.a_mn_major), (gemm.b.buffer, plan.b_mn_major)):
-                descriptors.setdefault((buffer, mn_major), Var(f"{buffer.name}_desc", UINT32))
-            c = gemm.c.buffer
-            accumulators.setdefault(c, d.Registers(name=c.name, dtype=c.dtype, shape=(plan.m_tiles * plan.n_tiles, plan.n // 2)))
-            gemm_plans.setdefault(c, plan)
-        return _Consumer(plans, rings, descriptors, accumulators, gemm_plans)
+    def keep(self, stmt: tile.Stmt) -> bool:
+        return True
 
     def declarations(self) -> d.Body:
-        rings = tuple(stmt for ring in self.rings for stmt in ring.declare())
         descriptors = tuple(
             d.Declare(var=var, value=base_low(self.plans.shared.arrays[buffer], self.plans.shared_layouts[buffer], mn_major))
             for (buffer, mn_major), var in self.descriptors.items()
         )
-        return (*rings, *descriptors, *(d.DeclareRegisters(registers=registers) for registers in self.accumulators.values()))
+        registers = tuple(d.DeclareRegisters(registers=registers) for registers in self.registers.values())
+        return (*super(Consumer, self).declarations(), *descriptors, *registers)
 
-    def body(self, body: tile.Body) -> d.Body:
-        """A statement list; a let only where something after it uses it."""
-        lowered: d.Body = ()
-        for stmt in reversed(body):
-            lowered = (lower_let(stmt, lowered) if isinstance(stmt, tile.Let) else self._statement(stmt)) + lowered
-        return lowered
-
-    def _statement(self, stmt: tile.Stmt) -> d.Body:
-        """A statement between the waits it needs and the releases it allows."""
+    def statement(self, stmt: tile.Stmt) -> d.Body:
+        """A statement between the waits it needs and the releases it allows, behind a barrier if its plan has one."""
         sites = [(site, ring) for ring in self.rings for site in ring.channel.sites]
         waits = tuple(ring.wait_full(stmt.span) for site, ring in sites if site.first_reader is stmt)
+        work = super(Consumer, self).statement(stmt)
         done = [ring for site, ring in sites if site.last_reader is stmt]
-        releases = tuple(op for ring in done for op in (ring.release(stmt.span), ring.advance(stmt.span)))
-        body = (*waits, *self._work(stmt), *releases)
-        if isinstance(stmt, tile.For) or not body:
-            return body
-        return (d.TileOp(text=render_statement(stmt).strip(), body=body, span=stmt.span),)
+        releases = tuple(op for ring in done for op in self._release(ring, stmt))
+        body = (*self._meet(stmt), *waits, *work, *releases)
+        plain = isinstance(stmt, (tile.Copy, tile.Gemm, tile.Fill, tile.Parallel, tile.Reduce))
+        return (d.TileOp(text=_title(stmt), body=body, span=stmt.span),) if plain and body else body
 
-    def _work(self, stmt: tile.Stmt) -> d.Body:
+    def _meet(self, stmt: tile.Stmt) -> d.Body:
+        sync = self.plans.syncs.get(stmt)
+        if sync is None:
+            return ()
+        fence = (d.FenceProxyAsync(span=stmt.span),) if sync.fence else ()
+        return (*fence, self._barrier(stmt))
+
+    def _barrier(self, stmt: tile.Stmt) -> d.Stmt:
+        if not self.plans.roles.producer_threads:
+            return d.SyncThreads(span=stmt.span)
+        return d.NamedBarrierSync(id=CONSUMER_BARRIER, threads=self.threads, span=stmt.span)
+
+    def _release(self, ring: Ring, stmt: tile.Stmt) -> d.Body:
+        """One arrival a warp; ordinary reads by its other lanes must be done first, wgmma's are for the whole warp."""
+        sync = () if isinstance(stmt, tile.Gemm) else (d.SyncWarp(span=stmt.span),)
+        return (*sync, ring.release(stmt.span), ring.advance(stmt.span))
+
+    def leaf(self, stmt: tile.Stmt) -> d.Body:
         match stmt:
             case tile.Copy():
                 return self._copy(stmt)
             case tile.Gemm():
                 return self._gemm(stmt)
             case tile.Fill():
-                return self._fill(stmt)
-            case tile.For():
-                return lower_for(stmt, self.body(stmt.body))
-        raise InternalError(f"no lowering for {type(stmt).__name__}", code="TL902", span=stmt.span)
+                return ()  # what is left as a fill is a clear that its gemm takes over
+            case tile.Parallel():
+                return lower_parallel(stmt, self.context)
+            case tile.Store():
+                return self._store(stmt)
+        raise Unsupported(f"{type(stmt).__name__} runs on the CPU only so far", code="TL303", span=stmt.span)
 
-    # ---- gemm and fill -------------------------------------------------------------------------------------------------------
+    def _store(self, store: tile.Store) -> d.Body:
+        """One element, outside of any loop over points: one thread's business."""
+        if store.buffer.scope is Scope.FRAGMENT:
+            raise Unsupported(
+                f"{store.buffer.name} is a fragment; its elements are written in T.Parallel loops", code="TL344", span=store.span
+            )
+        first = compare("==", self.context.thread, 0)
+        before: list[d.Stmt] = []
+        alone = Points((), None, ({},), ({},), None, first)  # type: ignore[arg-type]
+        Values(self.context, before, store.span, alone).store(store.buffer, store.indices, store.value)
+        return tuple(before)
+
+    # ---- gemm ----------------------------------------------------------------------------------------------------------------
 
     def _gemm(self, gemm: tile.Gemm) -> d.Body:
         plan = self.plans.gemms[gemm]
-        a, declare_a = self._operand(gemm.a.buffer, plan.a_mn_major)
-        b, declare_b = self._operand(gemm.b.buffer, plan.b_mn_major)
+        before: list[d.Stmt] = []
+        a: Operand | RegisterOperand
+        if plan.a_in_registers:
+            a = RegisterOperand(self.registers[gemm.a.buffer])
+        else:
+            a = self._operand(gemm.a.buffer, plan.a_mn_major, before)
+        b = self._operand(gemm.b.buffer, plan.b_mn_major, before)
         clear = next((clear for clear in self.plans.clears if clear.gemm is gemm), None)
-        return (*declare_a, *declare_b, *lower_gemm(gemm, plan, a, b, self.accumulators[gemm.c.buffer], clear))
+        cleared = self.value(gemm.clear_accum, before, gemm) if isinstance(gemm.clear_accum, Expr) else gemm.clear_accum
+        return (*before, *lower_gemm(gemm, plan, a, b, self.registers[gemm.c.buffer], clear, cleared, self.context.thread))
 
-    def _operand(self, buffer: Buffer, mn_major: bool) -> tuple[Operand, d.Body]:
-        """The operand with its descriptor at the current slot, and the declaration of that."""
-        base, layout, array = self.descriptors[buffer, mn_major], self.plans.shared_layouts[buffer], self.plans.shared.arrays[buffer]
-        ring = next((ring for ring in self.rings if buffer in ring.channel.buffers), None)
+    def _operand(self, buffer: Buffer, mn_major: bool, before: list[d.Stmt]) -> Operand:
+        """The operand with its descriptor at the current slot."""
+        base = self.descriptors.setdefault((buffer, mn_major), Var(f"{buffer.name}_desc", UINT32))
+        layout, array, ring = self.plans.shared_layouts[buffer], self.plans.shared.arrays[buffer], self.ring_of(buffer)
         if ring is None or ring.stage is None:
-            return Operand(base, layout, mn_major), ()
+            return Operand(base, layout, mn_major)
         low = Var(f"{buffer.name}_slot", UINT32)
-        return Operand(low, layout, mn_major), (d.Declare(var=low, value=add(base, ring.offset(array.stage_bytes // 16))),)
-
-    def _fill(self, fill: tile.Fill) -> d.Body:
-        if any(clear.fill is fill for clear in self.plans.clears):
-            return ()
-        registers = self.accumulators[fill.dst.buffer]
-        indices = tuple(Var(name, INT32) for name in ("i", "r"))
-        value = convert(fill.value, registers.dtype)
-        body: d.Body = (d.RegisterStore(registers=registers, indices=indices, value=value, span=fill.span),)
-        for var, count in reversed(list(zip(indices, registers.shape, strict=True))):
-            body = (d.Unroll(var=var, count=count, body=body, span=fill.span),)
-        return body
+        before.append(d.Declare(var=low, value=add(base, ring.offset(array.stage_bytes // DESCRIPTOR_UNIT_BYTES))))
+        return Operand(low, layout, mn_major)
 
     # ---- copies --------------------------------------------------------------------------------------------------------------
 
     def _copy(self, copy: tile.Copy) -> d.Body:
-        plan = self.plans.copies[copy]
-        match plan.kind:
+        match self.plans.copies[copy].kind:
             case CopyKind.TMA_LOAD:
                 return ()
             case CopyKind.FRAGMENT_TO_SHARED:
                 return self._to_shared(copy, copy.dst.buffer)
             case CopyKind.FRAGMENT_TO_GLOBAL:
-                return (*self._to_shared(copy, copy), *self._to_global(copy, SharedAddress(self.plans.shared.arrays[copy])))
+                meet = (d.FenceProxyAsync(span=copy.span), self._barrier(copy))
+                return (*self._to_shared(copy, copy), *meet, *self._to_global(copy, SharedAddress(self.plans.shared.arrays[copy])))
             case CopyKind.TMA_STORE:
-                return self._to_global(copy, self._slot_address(copy.src.buffer))
+                return self._to_global(copy, self.slot_address(copy.src.buffer))
+        raise InternalError("a copy that is done element by element is a loop by now", code="TL902", span=copy.span)
 
     def _to_shared(self, copy: tile.Copy, where: Buffer | tile.Copy) -> d.Body:
-        """The accumulator into shared memory that every consumer has stopped using, and then visible to the async proxy."""
         plan = self.plans.copies[copy]
         layout = plan.staging if plan.staging else self.plans.shared_layouts[copy.dst.buffer]
         source, start = copy.src.buffer, SharedAddress(self.plans.shared.arrays[where])
-        store = lower_store(self.accumulators[source], self.gemm_plans[source], layout, start, copy.dst.buffer.dtype, 0, copy.span)
-        meet = d.NamedBarrierSync(id=CONSUMER_BARRIER, threads=self.plans.roles.consumer_threads, span=copy.span)
-        return (meet, *store, d.FenceProxyAsync(span=copy.span), meet)
+        gemm = self._accumulator_plan(source)
+        return lower_store(self.registers[source], gemm, layout, start, copy.dst.buffer.dtype, self.context.thread, copy.span)
+
+    def _accumulator_plan(self, buffer: Buffer) -> GemmPlan:
+        return next(plan for gemm, plan in self.plans.gemms.items() if gemm.c.buffer is buffer)
 
     def _to_global(self, copy: tile.Copy, address: Expr) -> d.Body:
         tma = self.plans.copies[copy].tma
         if tma is None:
             raise InternalError("a store without a tensor map", code="TL902", span=copy.span)
-        return lower_tma_store(tma, copy.dst, address, copy.span)
+        before: list[d.Stmt] = []
+        base = tuple(self.value(index, before, copy) for index in copy.dst.base)
+        return (*before, *lower_tma_store(tma, Region(copy.dst.buffer, base, copy.dst.extents), address, copy.span))
 
-    def _slot_address(self, buffer: Buffer) -> Expr:
-        array = self.plans.shared.arrays[buffer]
-        ring = next((ring for ring in self.rings if buffer in ring.channel.buffers), None)
-        return add(SharedAddress(array), ring.offset(array.stage_bytes)) if ring else SharedAddress(array)
 
+def _title(stmt: tile.Stmt) -> str:
+    """The first line of the statement's text."""
+    lines = [line.strip() for line in render_statement(stmt).strip().splitlines()]
+    return lines[0] if len(lines) == 1 else f"{lines[0]} {lines[1]}" + (" ..." if len(lines) > 2 else "")

@@ -7,8 +7,10 @@ from __future__ import annotations
 
 from tilelang.ir import device as d
 from tilelang.ir import tile
+from tilelang.ir.buffer import Buffer
 from tilelang.ir.device import i32
 from tilelang.ir.expr import Var
+from tilelang.ir.walk import walk
 from tilelang.passes.lower_consumer import consumer_role
 from tilelang.passes.lower_producer import producer_role
 from tilelang.passes.lower_ring import make_barriers
@@ -19,7 +21,7 @@ from tilelang.target import Target
 def lower(kernel: tile.Kernel, plans: Plans, target: Target) -> d.DeviceKernel:
     """The device kernel that the plans describe."""
     barriers = tuple(make_barriers(channel, plans.roles.consumer_threads) for channel in plans.channels)
-    roles = [consumer_role(kernel, plans, barriers)]
+    roles = [consumer_role(kernel, plans, barriers, dict(plans.registers))]
     if plans.roles.producer_threads:
         roles.append(producer_role(kernel, plans, barriers))
     arrays = tuple(dict.fromkeys(array for pair in barriers for array in (pair.full, pair.empty)))
@@ -27,9 +29,16 @@ def lower(kernel: tile.Kernel, plans: Plans, target: Target) -> d.DeviceKernel:
     return d.DeviceKernel(
         name=f"{kernel.name}_kernel", arch=target.arch, title=_title(kernel, plans, target), grid=tuple(a.extent for a in kernel.grid),
         threads=plans.roles.threads, min_blocks_per_sm=plans.roles.min_blocks_per_sm, tensor_maps=tuple(maps),
+        pointers=_pointers(kernel, roles),
         scalars=tuple(param for param in kernel.params if isinstance(param, Var)), shared=tuple(plans.shared.arrays.values()),
         shared_bytes=plans.shared.bytes, barriers=arrays, setup=_setup(kernel, arrays), roles=tuple(roles), span=kernel.span,
     )  # fmt: skip
+
+
+def _pointers(kernel: tile.Kernel, roles: list[d.Role]) -> tuple[Buffer, ...]:
+    """The tensors that are reached by ordinary loads and stores, in the order of the parameters."""
+    used = {node.tensor for role in roles for node in walk(role.body) if isinstance(node, (d.LoadGlobal, d.StoreGlobal))}
+    return tuple(tensor for tensor in kernel.tensors if tensor in used)
 
 
 def _title(kernel: tile.Kernel, plans: Plans, target: Target) -> str:

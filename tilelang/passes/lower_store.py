@@ -11,11 +11,12 @@ from dataclasses import dataclass
 
 from tilelang.errors import Span
 from tilelang.ir import device as d
-from tilelang.ir.device import THREAD, RegisterLoad, i32, u32
+from tilelang.ir.device import RegisterLoad, i32, u32
 from tilelang.ir.expr import INT32, UINT32, Call, Cast, Const, Expr, Var, binary
 from tilelang.ir.types import DType
 from tilelang.layout.fragments import WGMMA_M
 from tilelang.layout.swizzle import CHUNK_BYTES, PanelLayout, swizzle_mask
+from tilelang.passes.lower_access import powers_of_two
 from tilelang.passes.lower_copy import add
 from tilelang.passes.plans import GemmPlan
 
@@ -45,10 +46,10 @@ class _Lane:
 
 
 def lower_store(
-    accumulator: d.Registers, plan: GemmPlan, layout: PanelLayout, start: Expr, dtype: DType, first_thread: int, span: Span | None
+    accumulator: d.Registers, plan: GemmPlan, layout: PanelLayout, start: Expr, dtype: DType, thread: Expr, span: Span | None
 ) -> d.Body:
     """Writes the whole accumulator, rounded to `dtype` (float16, bfloat16 or float32), to the tile from shared address `start`."""
-    tile = _Tile(accumulator, plan, layout, start, dtype, add(THREAD, -first_thread), span)
+    tile = _Tile(accumulator, plan, layout, start, dtype, thread, span)
     lane = _Lane(Var("row_address", UINT32), Var("chunk", UINT32))
     if dtype == "float32":
         declare, write = _word_lane(tile, lane), _write_words
@@ -74,14 +75,37 @@ def _word_lane(tile: _Tile, lane: _Lane) -> d.Body:
 def _declare(tile: _Tile, lane: _Lane, row: Expr, chunk: Expr, byte: Expr, text: str) -> d.Body:
     shift = {128: 0, 64: 1, 32: 2}.get(tile.layout.swizzle_bytes, 0)
     tile_row = Var("row", INT32)
-    warp_row = binary("*", binary(">>", tile.thread, 5), WARP_ROWS)
+    warp_row = binary("*", binary("&", binary(">>", tile.thread, 5), 3) if _warpgroups(tile) > 1 else binary(">>", tile.thread, 5), WARP_ROWS)
     pattern = binary("&", binary(">>", tile_row, shift) if shift else tile_row, swizzle_mask(tile.layout.swizzle_bytes))
     offset = add(binary("*", tile_row, tile.layout.row_bytes), byte)
     return (
-        d.Declare(var=tile_row, value=binary("+", warp_row, row), text=text, span=tile.span),
-        d.Declare(var=lane.row_address, value=add(tile.start, Cast(offset, UINT32)), span=tile.span),
+        d.Declare(var=tile_row, value=add(binary("+", warp_row, row), _first_row(tile)), text=text, span=tile.span),
+        d.Declare(var=lane.row_address, value=add(tile.start, Cast(add(offset, _first_panel(tile)), UINT32)), span=tile.span),
         d.Declare(var=lane.chunk, value=Cast(binary("^", chunk, pattern), UINT32), text="its chunk of a pair, swizzled", span=tile.span),
     )  # fmt: skip
+
+
+def _warpgroups(tile: _Tile) -> int:
+    return tile.plan.warpgroups_m * tile.plan.warpgroups_n
+
+
+def _first_row(tile: _Tile) -> Expr:
+    """Where this warpgroup's rows begin; a multiple of 64, so that it does not change the swizzle."""
+    plan = tile.plan
+    if plan.warpgroups_m == 1:
+        return i32(0)
+    row = binary("//", binary(">>", tile.thread, 7), plan.warpgroups_n) if plan.warpgroups_n > 1 else binary(">>", tile.thread, 7)
+    return powers_of_two(binary("*", row, plan.m_tiles * WGMMA_M))
+
+
+def _first_panel(tile: _Tile) -> Expr:
+    """Byte offset of this warpgroup's first panel of columns."""
+    plan = tile.plan
+    if plan.warpgroups_n == 1:
+        return i32(0)
+    column = binary("%", binary(">>", tile.thread, 7), plan.warpgroups_n)
+    panels = plan.n_tiles * plan.n // tile.layout.panel_columns
+    return powers_of_two(binary("*", column, panels * tile.layout.panel_bytes))
 
 
 _Write = Callable[[_Tile, Expr, Expr, Expr], d.Stmt]

@@ -7,17 +7,22 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from tilelang.ir.buffer import Buffer
 from tilelang.ir.device import DeviceKernel
-from tilelang.ir.tile import Kernel
+from tilelang.ir.tile import Copy, Fill, Kernel, Stmt
 from tilelang.passes.allocate_shared import allocate_shared
+from tilelang.passes.infer_layouts import infer_layouts
 from tilelang.passes.legalize import legalize
 from tilelang.passes.lower_kernel import lower
-from tilelang.passes.plan_copy import plan_copies
+from tilelang.passes.plan_copy import ELEMENTWISE, plan_copies
 from tilelang.passes.plan_gemm import plan_gemms
-from tilelang.passes.plan_pipeline import plan_channels
+from tilelang.passes.plan_pipeline import consumer_only, plan_channels
+from tilelang.passes.plan_registers import plan_registers
 from tilelang.passes.plan_roles import plan_roles
 from tilelang.passes.plan_schedule import plan_clears
-from tilelang.passes.plans import Plans
+from tilelang.passes.plan_sync import plan_sync
+from tilelang.passes.plans import CopyKind, CopyPlan, Plans
+from tilelang.passes.transform_elementwise import transform_elementwise
 from tilelang.target import Target
 from tilelang.trace import Decision
 
@@ -32,21 +37,40 @@ class Lowered:
     decisions: tuple[Decision, ...]
 
 
-def plan(kernel: Kernel, target: Target) -> tuple[Plans, tuple[Decision, ...]]:
+def plan(kernel: Kernel, target: Target, alignments: Mapping[Buffer, int]) -> tuple[Plans, tuple[Decision, ...]]:
     """All plans of a legal kernel, and the decisions behind them."""
-    gemms, operand_layouts, fragments, gemm_reasons = plan_gemms(kernel)
-    accumulators = {gemm.c.buffer: gemm_plan for gemm, gemm_plan in gemms.items()}
-    copies = plan_copies(kernel, operand_layouts, accumulators)
-    channels, channel_reasons = plan_channels(kernel, copies.copies)
+    gemms = plan_gemms(kernel)
+    copied = plan_copies(kernel, gemms.shared, gemms.accumulators, alignments)
+    ahead = plan_channels(kernel, copied.copies)
     clears, clear_reasons = plan_clears(kernel)
-    shared, shared_reasons = allocate_shared(kernel, copies.shared_layouts, channels, copies.copies, target)
-    roles, role_reasons = plan_roles(kernel, bool(channels), fragments.values(), shared.bytes, target)
-    plans = Plans(copies.shared_layouts, fragments, copies.copies, gemms, clears, channels, roles, shared)
-    return plans, (*gemm_reasons, *copies.decisions, *channel_reasons, *clear_reasons, *shared_reasons, *role_reasons)
+    copies = {copy: ELEMENTWISE if copy in ahead.demoted else found for copy, found in copied.copies.items()}
+    body = transform_elementwise(kernel.body, _whole(copies, [clear.fill for clear in clears]))
+    layouts = infer_layouts(kernel, body, gemms.fragments, kernel.threads)
+    fragments = {buffer: demand.layout for buffer, demand in layouts.fragments.items()}
+    registers = plan_registers(fragments, gemms.accumulators)
+    shared, shared_reasons = allocate_shared(kernel, body, copied.shared_layouts, ahead.channels, copies, target)
+    roles, role_reasons = plan_roles(kernel, bool(ahead.channels), registers.values(), shared.bytes, target)
+    syncs = plan_sync(body, copies, shared.arrays)
+    plans = Plans(
+        body, copied.shared_layouts, fragments, layouts.loops, copies, gemms.gemms, clears, ahead.channels, roles, shared, syncs,
+        alignments, registers, consumer_only(kernel),
+    )  # fmt: skip
+    reasons = (gemms.decisions, copied.decisions, ahead.decisions, clear_reasons, layouts.decisions(), shared_reasons, role_reasons)
+    return plans, tuple(decision for group in reasons for decision in group)
 
 
-def compile_kernel(kernel: Kernel, target: Target, options: Mapping[str, object] | None = None) -> Lowered:
-    """The device kernel of a tile kernel.  Raises KernelError subclasses for what the target or this compiler cannot take."""
+def _whole(copies: Mapping[Copy, CopyPlan], clears: list[Fill]) -> set[Stmt]:
+    """The copies and fills that stay what they are: an instruction does them, or nobody needs to."""
+    return {copy for copy, found in copies.items() if found.kind is not CopyKind.ELEMENTWISE} | set(clears)
+
+
+def compile_kernel(
+    kernel: Kernel, target: Target, options: Mapping[str, object] | None = None, alignments: Mapping[Buffer, int] | None = None
+) -> Lowered:
+    """The device kernel of a tile kernel.
+
+    `alignments`: of tensors whose address is no multiple of 16 bytes, in bytes.  Raises KernelError subclasses for what the target or
+    this compiler cannot take."""
     legalize(kernel, target)
-    plans, decisions = plan(kernel, target)
+    plans, decisions = plan(kernel, target, alignments or {})
     return Lowered(kernel, plans, lower(kernel, plans, target), (*kernel.decisions, *decisions))

@@ -1,4 +1,4 @@
-"""How each copy is done.  Here: TMA between global and shared memory, and accumulators to shared or global memory by stmatrix.
+"""How each copy is done: by TMA where a tensor map can describe it, by stmatrix from an accumulator, element by element otherwise.
 
 What TMA needs (CUDA driver API, cuTensorMapEncodeTiled): strides that are multiples of 16 bytes and below 2**40, at most five
 dimensions, boxes of at most 256 elements in each dimension and a multiple of 16 bytes along the innermost.
@@ -6,22 +6,22 @@ dimensions, boxes of at most 256 elements in each dimension and a multiple of 16
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-from tilelang.errors import Unsupported
 from tilelang.ir.buffer import Buffer, Region
 from tilelang.ir.device import TensorMap
 from tilelang.ir.tile import Copy, Kernel
 from tilelang.ir.types import Scope
 from tilelang.layout.swizzle import PanelLayout, widest_swizzle
-from tilelang.passes.access import statements
+from tilelang.passes.access import reads, statements, writes
 from tilelang.passes.plans import Box, CopyKind, CopyPlan, GemmPlan, TmaPlan
-from tilelang.trace import Decision
+from tilelang.trace import Decision, Rejection
 
 MAX_BOX = 256
 MAX_RANK = 5
 STRIDE_UNIT_BYTES = 16
 MAX_STRIDE_BYTES = 2**40
+STMATRIX_DTYPES = ("float16", "bfloat16", "float32")
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,90 +31,86 @@ class CopyPlans:
     decisions: tuple[Decision, ...]
 
 
-def plan_copies(kernel: Kernel, shared: Mapping[Buffer, PanelLayout], accumulators: Mapping[Buffer, GemmPlan]) -> CopyPlans:
-    """A plan for every copy; shared buffers that no gemm reads get a layout here."""
-    layouts = dict(shared)
-    maps: list[TensorMap] = []
+@dataclass(slots=True)
+class _State:
+    """What the copies planned so far have settled: layouts of shared buffers, tensor maps."""
+
+    layouts: dict[Buffer, PanelLayout]
+    accumulators: Mapping[Buffer, GemmPlan]
+    alignments: Mapping[Buffer, int]
+    read_back: frozenset[Buffer]
+    maps: list[TensorMap] = field(default_factory=list)
+
+
+def plan_copies(
+    kernel: Kernel, shared: Mapping[Buffer, PanelLayout], accumulators: Mapping[Buffer, GemmPlan], alignments: Mapping[Buffer, int]
+) -> CopyPlans:
+    """A plan for every copy; shared buffers that no gemm reads get their layouts here, too.  `alignments`: of tensors whose address
+    is no multiple of 16 bytes, in bytes."""
+    every = tuple(statements(kernel.body))
+    read_back = {b for stmt in every for b in writes(stmt)} & {b for stmt in every for b in reads(stmt)}
+    state = _State(dict(shared), accumulators, alignments, frozenset(read_back))
     plans: dict[Copy, CopyPlan] = {}
-    for copy in statements(kernel.body):
+    decisions = []
+    for copy in every:
         if isinstance(copy, Copy):
-            plans[copy] = _plan(copy, layouts, accumulators, maps)
-    decisions = tuple(_decision(copy, plan) for copy, plan in plans.items())
-    return CopyPlans(plans, layouts, decisions)
+            plans[copy], why_not = _plan(copy, state)
+            decisions.append(_decision(copy, plans[copy], why_not))
+    for buffer in kernel.buffers:
+        if buffer.scope is Scope.SHARED:
+            state.layouts.setdefault(buffer, default_layout(buffer))
+    return CopyPlans(plans, state.layouts, tuple(decisions))
 
 
-def _plan(
-    copy: Copy, layouts: dict[Buffer, PanelLayout], accumulators: Mapping[Buffer, GemmPlan], maps: list[TensorMap]
-) -> CopyPlan:
-    src, dst = copy.src.buffer, copy.dst.buffer
-    for region in (copy.src, copy.dst):
-        if region.buffer.scope is not Scope.GLOBAL:
-            _check_whole(region, copy)
-    match (src.scope, dst.scope):
-        case (Scope.GLOBAL, Scope.SHARED):
-            _check_same_dtype(copy)
-            return CopyPlan(CopyKind.TMA_LOAD, _tma(copy.src, _layout(dst, layouts), copy, maps))
-        case (Scope.SHARED, Scope.GLOBAL):
-            _check_same_dtype(copy)
-            return CopyPlan(CopyKind.TMA_STORE, _tma(copy.dst, _layout(src, layouts), copy, maps))
-        case (Scope.FRAGMENT, Scope.SHARED) if src in accumulators:
-            _check_store_dtype(copy)
-            layouts.setdefault(dst, _store_layout(copy, accumulators[src]))
-            if accumulators[src].n % layouts[dst].panel_columns:
-                raise Unsupported(f"{dst.name} is laid out for a gemm that reads it, which this copy cannot write", code="TL330", span=copy.span)
-            return CopyPlan(CopyKind.FRAGMENT_TO_SHARED)
-        case (Scope.FRAGMENT, Scope.GLOBAL) if src in accumulators:
-            _check_store_dtype(copy)
-            staging = _store_layout(copy, accumulators[src])
-            return CopyPlan(CopyKind.FRAGMENT_TO_GLOBAL, _tma(copy.dst, staging, copy, maps), staging)
-    what = " that is not a gemm's accumulator" if src.scope is Scope.FRAGMENT and src not in accumulators else ""
-    raise Unsupported(
-        f"T.copy from {src.name} ({src.scope}{what}) to {dst.name} ({dst.scope}) runs on the CPU only so far",
-        code="TL321", span=copy.span,
-        notes=("there are: global to shared, shared to global, and a gemm's accumulator to shared or global memory",),
-    )  # fmt: skip
-
-
-def _check_whole(region: Region, copy: Copy) -> None:
-    if region.tile_shape != tuple(extent for extent in region.buffer.shape if extent != 1):
-        raise Unsupported(
-            f"T.copy takes whole shared and fragment buffers so far; {region.buffer.name} is {region.buffer.shape}, "
-            f"the region {region.extents}",
-            code="TL322", span=copy.span,
-        )  # fmt: skip
-
-
-def _check_same_dtype(copy: Copy) -> None:
-    src, dst = copy.src.buffer, copy.dst.buffer
-    if src.dtype != dst.dtype:
-        raise Unsupported(
-            f"T.copy from {src.name} ({src.dtype}) to {dst.name} ({dst.dtype}): TMA does not convert, and loads that do come later",
-            code="TL323", span=copy.span, hint=f"allocate {dst.name} as {src.dtype}" if dst.scope is Scope.SHARED else "",
-        )  # fmt: skip
-
-
-def _check_store_dtype(copy: Copy) -> None:
-    dst = copy.dst.buffer
-    if dst.dtype not in ("float16", "bfloat16", "float32"):
-        raise Unsupported(
-            f"T.copy of a float32 accumulator to {dst.dtype} ({dst.name}) runs on the CPU only so far",
-            code="TL324", span=copy.span, notes=("there are float16, bfloat16 and float32",),
-        )  # fmt: skip
-
-
-def _matrix(buffer: Buffer) -> tuple[int, int]:
-    """A shared buffer as rows x columns: its leading dimensions together, and the last."""
+def default_layout(buffer: Buffer) -> PanelLayout:
+    """A shared buffer as rows x columns - its leading dimensions together, and the last - with the widest swizzle that fits."""
     rows = 1
     for extent in buffer.shape[:-1]:
         rows *= int(extent)  # type: ignore[arg-type]
-    return rows, int(buffer.shape[-1])  # type: ignore[arg-type]
+    columns = int(buffer.shape[-1])  # type: ignore[arg-type]
+    return PanelLayout(rows, columns, buffer.dtype.bytes, widest_swizzle(columns * buffer.dtype.bytes) if rows > 1 else 0)
 
 
-def _layout(buffer: Buffer, layouts: dict[Buffer, PanelLayout]) -> PanelLayout:
-    if buffer not in layouts:
-        rows, columns = _matrix(buffer)
-        layouts[buffer] = PanelLayout(rows, columns, buffer.dtype.bytes, widest_swizzle(columns * buffer.dtype.bytes))
-    return layouts[buffer]
+ELEMENTWISE = CopyPlan(CopyKind.ELEMENTWISE)
+
+
+def _plan(copy: Copy, state: _State) -> tuple[CopyPlan, Rejection | None]:
+    """The plan, and why the better one was not possible."""
+    src, dst = copy.src.buffer, copy.dst.buffer
+    match (src.scope, dst.scope):
+        case (Scope.GLOBAL, Scope.SHARED):
+            return _between(copy, copy.src, copy.dst, CopyKind.TMA_LOAD, state)
+        case (Scope.SHARED, Scope.GLOBAL):
+            return _between(copy, copy.dst, copy.src, CopyKind.TMA_STORE, state)
+        case (Scope.FRAGMENT, Scope.SHARED) if src in state.accumulators:
+            why_not = _stmatrix_refusal(copy, state.layouts.get(dst), state.accumulators[src])
+            if why_not is None:
+                state.layouts.setdefault(dst, _store_layout(copy, state.accumulators[src]))
+            return (ELEMENTWISE if why_not else CopyPlan(CopyKind.FRAGMENT_TO_SHARED)), why_not
+        case (Scope.FRAGMENT, Scope.GLOBAL) if src in state.accumulators:
+            return _accumulator_to_global(copy, state)
+    return ELEMENTWISE, None
+
+
+def _between(copy: Copy, tensor: Region, tile: Region, kind: CopyKind, state: _State) -> tuple[CopyPlan, Rejection | None]:
+    """A whole shared tile to or from a tensor."""
+    layout = state.layouts.get(tile.buffer) or default_layout(tile.buffer)
+    why_not = _whole_refusal(tile) or _same_dtype_refusal(copy) or _tensor_refusal(tensor, layout, state)
+    if why_not is not None:
+        return ELEMENTWISE, why_not
+    state.layouts[tile.buffer] = layout
+    return CopyPlan(kind, _tma(tensor, layout, state.maps)), None
+
+
+def _accumulator_to_global(copy: Copy, state: _State) -> tuple[CopyPlan, Rejection | None]:
+    plan = state.accumulators[copy.src.buffer]
+    why_not = _stmatrix_refusal(copy, None, plan)
+    if why_not is None:
+        staging = _store_layout(copy, plan)
+        why_not = _tensor_refusal(copy.dst, staging, state)
+        if why_not is None:
+            return CopyPlan(CopyKind.FRAGMENT_TO_GLOBAL, _tma(copy.dst, staging, state.maps), staging), None
+    return ELEMENTWISE, why_not
 
 
 def _store_layout(copy: Copy, plan: GemmPlan) -> PanelLayout:
@@ -124,28 +120,63 @@ def _store_layout(copy: Copy, plan: GemmPlan) -> PanelLayout:
     return PanelLayout(rows, columns, element, widest_swizzle(plan.n * element))
 
 
-def _tma(region: Region, layout: PanelLayout, copy: Copy, maps: list[TensorMap]) -> TmaPlan:
-    """The tensor map and boxes between `region` of a tensor and a tile of `layout`; equal maps are shared."""
+# ---- refusals ----------------------------------------------------------------------------------------------------------------
+
+
+def _whole_refusal(region: Region) -> Rejection | None:
+    shape = tuple(extent for extent in region.buffer.shape if extent != 1)
+    if region.tile_shape == shape:
+        return None
+    return Rejection("TMA", f"the whole of {region.buffer.name} is copied", f"{region.extents} of {region.buffer.shape}")
+
+
+def _same_dtype_refusal(copy: Copy) -> Rejection | None:
+    src, dst = copy.src.buffer, copy.dst.buffer
+    if src.dtype == dst.dtype:
+        return None
+    return Rejection("TMA", "both sides have one dtype", f"{src.dtype} and {dst.dtype}", f"allocate the tile as {src.dtype}")
+
+
+def _stmatrix_refusal(copy: Copy, layout: PanelLayout | None, plan: GemmPlan) -> Rejection | None:
+    dst = copy.dst.buffer
+    if dst.dtype not in STMATRIX_DTYPES:
+        return Rejection("stmatrix", f"the destination is one of {', '.join(STMATRIX_DTYPES)}", str(dst.dtype))
+    if dst.scope is Scope.SHARED:
+        whole = _whole_refusal(copy.dst)
+        if whole is not None:
+            return whole
+    if _whole_refusal(copy.src) is not None:
+        return _whole_refusal(copy.src)
+    if len(copy.src.tile_shape) != 2:
+        return Rejection("stmatrix", "the tile has two dimensions", str(copy.src.tile_shape))
+    if layout is not None and (not layout.swizzle_bytes or plan.n % layout.panel_columns):
+        return Rejection("stmatrix", f"panels of {dst.name} divide n={plan.n}", f"{layout.panel_columns} columns")
+    return None
+
+
+def _tensor_refusal(region: Region, layout: PanelLayout, state: _State) -> Rejection | None:
+    """Why TMA cannot move between this region and a tile of this layout, None if it can."""
     tensor = region.buffer
-    strides = _strides_bytes(tensor)
-    _check_tensor(tensor, strides, copy)
-    extents = [int(extent) for extent in region.extents]  # type: ignore[arg-type]
-    if extents[-1] == 1 and layout.columns != 1:
-        raise Unsupported(
-            f"T.copy takes columns of {tensor.name} along a dimension that is not its last; TMA reads whole rows, other loads come later",
-            code="TL325", span=copy.span,
-        )  # fmt: skip
-    box = [*extents[:-1], layout.panel_columns]
-    split = next((d for d, extent in enumerate(box) if extent > 1), len(box) - 1)
-    box[split] = max(size for size in range(1, min(box[split], MAX_BOX) + 1) if box[split] % size == 0)
-    _check_box(box, extents, layout, copy)
-    boxes = _boxes(extents, box, split, layout)
-    tensor_map = TensorMap(
-        name=f"{tensor.name}_desc", tensor=tensor, dtype=tensor.dtype,
-        dims=tuple(int(extent) for extent in reversed(tensor.shape)),  # type: ignore[arg-type]
-        strides_bytes=tuple(reversed(strides[:-1])), box=tuple(reversed(box)), swizzle_bytes=layout.swizzle_bytes,
-    )  # fmt: skip
-    return TmaPlan(_shared_map(tensor_map, maps), boxes)
+    if tensor in state.alignments:
+        return Rejection("TMA", f"the address of {tensor.name} is a multiple of 16", f"of {state.alignments[tensor]}")
+    if tensor in state.read_back:
+        return Rejection("TMA", f"{tensor.name} is not both read and written", "it is")
+    if tensor.rank > MAX_RANK:
+        return Rejection("TMA", f"at most {MAX_RANK} dimensions", f"{tensor.name} has {tensor.rank}")
+    if any(not isinstance(extent, int) for extent in (*region.extents, *tensor.shape)):
+        return Rejection("TMA", "extents are constant", f"{region.extents}")
+    for stride in _strides_bytes(tensor)[:-1]:
+        if stride % STRIDE_UNIT_BYTES or stride >= MAX_STRIDE_BYTES:
+            edit = f"pad the last dimension to a multiple of {STRIDE_UNIT_BYTES // tensor.dtype.bytes} elements"
+            return Rejection("TMA", "row pitches are multiples of 16 bytes", f"{tensor.name} has one of {stride} bytes", edit)
+    if region.extents[-1] == 1 and layout.columns != 1:
+        return Rejection("TMA", "the tile's rows lie along the tensor's last dimension", f"{region.extents}")
+    if layout.row_bytes % STRIDE_UNIT_BYTES:
+        return Rejection("TMA", "the tile's rows are multiples of 16 bytes", f"{layout.row_bytes} bytes")
+    box, _ = _box(region, layout)
+    if any(extent > MAX_BOX for extent in box):
+        return Rejection("TMA", f"boxes of at most {MAX_BOX} elements along each dimension", f"{box}")
+    return None
 
 
 def _strides_bytes(tensor: Buffer) -> list[int]:
@@ -155,39 +186,42 @@ def _strides_bytes(tensor: Buffer) -> list[int]:
     return strides
 
 
-def _check_tensor(tensor: Buffer, strides: list[int], copy: Copy) -> None:
-    if tensor.rank > MAX_RANK:
-        raise Unsupported(f"{tensor.name} has {tensor.rank} dimensions, TMA takes {MAX_RANK}", code="TL326", span=copy.span)
-    for stride in strides[:-1]:
-        if stride % STRIDE_UNIT_BYTES or stride >= MAX_STRIDE_BYTES:
-            raise Unsupported(
-                f"{tensor.name}: {tensor.dtype}{list(tensor.shape)} has a row pitch of {stride} bytes; TMA takes multiples of 16 bytes "
-                "below 2**40, and loads that take others come later",
-                code="TL327", span=copy.span,
-                hint=f"pad the last dimension to a multiple of {STRIDE_UNIT_BYTES // tensor.dtype.bytes} elements",
-            )  # fmt: skip
+# ---- tensor maps -------------------------------------------------------------------------------------------------------------
 
 
-def _check_box(box: list[int], extents: list[int], layout: PanelLayout, copy: Copy) -> None:
-    if any(extent > MAX_BOX for extent in box):
-        raise Unsupported(f"a tile of {extents} needs TMA boxes of more than {MAX_BOX} elements", code="TL328", span=copy.span)
-    if layout.row_bytes % STRIDE_UNIT_BYTES:
-        raise Unsupported(
-            f"a tile whose rows are {layout.row_bytes} bytes: TMA moves multiples of 16 bytes", code="TL329", span=copy.span,
-            hint="make the tile's last dimension a multiple of 16 bytes",
-        )  # fmt: skip
+def _box(region: Region, layout: PanelLayout) -> tuple[list[int], int]:
+    """The box, outermost dimension first, and the dimension along which the tile is cut if it is too long for one box."""
+    box = [*(int(extent) for extent in region.extents[:-1]), layout.panel_columns]  # type: ignore[arg-type]
+    split = next((d for d, extent in enumerate(box) if extent > 1), len(box) - 1)
+    if split < len(box) - 1:
+        box[split] = max(size for size in range(1, min(box[split], MAX_BOX) + 1) if box[split] % size == 0)
+    return box, split
+
+
+def _tma(region: Region, layout: PanelLayout, maps: list[TensorMap]) -> TmaPlan:
+    """The tensor map and boxes between `region` of a tensor and a tile of `layout`; equal maps are shared."""
+    tensor = region.buffer
+    box, split = _box(region, layout)
+    wanted = TensorMap(
+        name=f"{tensor.name}_desc", tensor=tensor, dtype=tensor.dtype,
+        dims=tuple(int(extent) for extent in reversed(tensor.shape)),  # type: ignore[arg-type]
+        strides_bytes=tuple(reversed(_strides_bytes(tensor)[:-1])), box=tuple(reversed(box)), swizzle_bytes=layout.swizzle_bytes,
+    )  # fmt: skip
+    extents = [int(extent) for extent in region.extents]  # type: ignore[arg-type]
+    return TmaPlan(_shared_map(wanted, maps), _boxes(extents, box, split, layout))
 
 
 def _boxes(extents: list[int], box: list[int], split: int, layout: PanelLayout) -> tuple[Box, ...]:
-    """Panel by panel, and within a panel along the outermost dimension of the tile if that is too long for one box."""
+    """Panel by panel, and within a panel along the dimension `split` where one box does not reach."""
     boxes = []
-    rows_per_step = layout.rows // extents[split] if split < len(extents) - 1 else 1
+    cut = split < len(extents) - 1
+    bytes_per_step = layout.panel_bytes // extents[split] if cut else 0
     for panel in range(layout.panels):
-        for first in range(0, extents[split] if split < len(extents) - 1 else 1, box[split]):
+        for first in range(0, extents[split] if cut else 1, box[split]):
             steps = [0] * len(extents)
             steps[-1] = panel * layout.panel_columns
             steps[split] += first
-            boxes.append(Box(panel * layout.panel_bytes + first * rows_per_step * layout.row_bytes, tuple(steps)))
+            boxes.append(Box(panel * layout.panel_bytes + first * bytes_per_step, tuple(steps)))
     return tuple(boxes)
 
 
@@ -199,8 +233,16 @@ def _shared_map(wanted: TensorMap, maps: list[TensorMap]) -> TensorMap:
     return wanted
 
 
-def _decision(copy: Copy, plan: CopyPlan) -> Decision:
+_REASONS = {
+    CopyKind.TMA_LOAD: "row pitch and box fit a tensor map",
+    CopyKind.TMA_STORE: "row pitch and box fit a tensor map",
+    CopyKind.FRAGMENT_TO_SHARED: "the accumulator's 8 x 8 blocks are stmatrix's",
+    CopyKind.FRAGMENT_TO_GLOBAL: "whole lines are written, and the tensor map clips what lies outside",
+    CopyKind.ELEMENTWISE: "no instruction moves this tile as a whole",
+}
+
+
+def _decision(copy: Copy, plan: CopyPlan, why_not: Rejection | None) -> Decision:
     src, dst = copy.src.buffer.name, copy.dst.buffer.name
     boxes = f", {len(plan.tma.boxes)} boxes of {' x '.join(map(str, reversed(plan.tma.map.box)))}" if plan.tma else ""
-    reason = "row pitch and box fit the tensor map" if plan.tma else "the accumulator's 8 x 8 blocks are stmatrix's"
-    return Decision(copy.span, f"T.copy from {src} to {dst}", f"{plan.kind}{boxes}", reason)
+    return Decision(copy.span, f"T.copy from {src} to {dst}", f"{plan.kind}{boxes}", _REASONS[plan.kind], (why_not,) if why_not else ())

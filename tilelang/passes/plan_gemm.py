@@ -1,63 +1,103 @@
 """Which wgmma instructions a gemm becomes, and the layouts they ask of its operands.
 
-Operands of 16 bits come from shared memory in either major; the accumulator is float32 in registers.  The widest instruction
-that divides the tile is taken: a wider n reads A fewer times.
+Operands of 16 bits come from shared memory in either major, A also from registers; the accumulator is float32 in registers.  Every
+warpgroup gets a part of the tile; the widest instruction that divides the part is taken, since a wider n reads A fewer times.
+The author's warp policy is a preference: a grid of warpgroups that the tile does not allow, or that would split the k of a gemm
+whose A is in registers, gives way to one that works.
 """
 from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from tilelang.errors import ResourceExceeded, Unsupported
 from tilelang.ir.buffer import Buffer, Region
 from tilelang.ir.tile import Gemm, Kernel
-from tilelang.ir.types import Scope
-from tilelang.layout.digits import Layout
-from tilelang.layout.fragments import WGMMA_K_BYTES, WGMMA_M, wgmma_accumulator
+from tilelang.ir.types import Scope, WarpPolicy
+from tilelang.layout.fragments import WGMMA_K_BYTES, WGMMA_M, wgmma_accumulator, wgmma_operand_a
 from tilelang.layout.swizzle import PanelLayout, widest_swizzle
 from tilelang.passes.access import statements
+from tilelang.passes.infer_layouts import Demand
 from tilelang.passes.plans import GemmPlan
 from tilelang.trace import Decision, Rejection
 
 MAX_N = 256
+WARPGROUP_THREADS = 128
 # 255 registers a thread is the architecture's limit; the addresses, the ring and the epilogue need about 40 of them.
 MAX_ACCUMULATOR_REGISTERS = 208
 
 
-def plan_gemms(
-    kernel: Kernel,
-) -> tuple[dict[Gemm, GemmPlan], dict[Buffer, PanelLayout], dict[Buffer, Layout], tuple[Decision, ...]]:
-    """Plans of every gemm, the shared layouts of operands, the register layouts of accumulators."""
-    plans: dict[Gemm, GemmPlan] = {}
-    shared: dict[Buffer, PanelLayout] = {}
-    fragments: dict[Buffer, Layout] = {}
-    decisions: list[Decision] = []
-    for gemm in statements(kernel.body):
-        if not isinstance(gemm, Gemm):
-            continue
-        _check_operands(gemm)
-        plan = plans[gemm] = _tile(gemm)
-        for operand, mn_major, instruction in ((gemm.a, plan.a_mn_major, WGMMA_M), (gemm.b, plan.b_mn_major, plan.n)):
-            layout = _operand_layout(operand, instruction if mn_major else 0, gemm)
-            if shared.setdefault(operand.buffer, layout) != layout:
-                raise Unsupported(f"gemms read {operand.buffer.name} in different layouts", code="TL318", span=gemm.span)
-        accumulator = wgmma_accumulator(plan.m_tiles, plan.n_tiles, plan.n)
-        if fragments.setdefault(gemm.c.buffer, accumulator) != accumulator:
-            raise Unsupported(f"{gemm.c.buffer.name} is the accumulator of gemms of different shapes", code="TL311", span=gemm.span)
-        decisions.append(_decision(gemm, plan))
-    return plans, shared, fragments, tuple(decisions)
+@dataclass(slots=True)
+class GemmPlans:
+    """Plans of all gemms, the shared layouts of their operands, the register layouts of accumulators and A operands."""
+
+    gemms: dict[Gemm, GemmPlan] = field(default_factory=dict)
+    shared: dict[Buffer, PanelLayout] = field(default_factory=dict)
+    fragments: dict[Buffer, Demand] = field(default_factory=dict)
+    decisions: list[Decision] = field(default_factory=list)
+
+    @property
+    def accumulators(self) -> Mapping[Buffer, GemmPlan]:
+        return {gemm.c.buffer: plan for gemm, plan in self.gemms.items()}
 
 
-def _check_operands(gemm: Gemm) -> None:
+def plan_gemms(kernel: Kernel) -> GemmPlans:
+    """Plans every gemm.  Raises Unsupported or ResourceExceeded for what wgmma or this compiler cannot do."""
+    plans = GemmPlans()
+    gemms = [stmt for stmt in statements(kernel.body) if isinstance(stmt, Gemm)]
+    rows_only = any(gemm.a.buffer.scope is Scope.FRAGMENT for gemm in gemms)
+    for gemm in gemms:
+        _check_operands(gemm, kernel)
+        plan, rejected = _tile(gemm, kernel.threads // WARPGROUP_THREADS, rows_only)
+        plans.gemms[gemm] = plan
+        _prescribe(plans, gemm, plan)
+        plans.decisions.append(_decision(gemm, plan, rejected))
+    return plans
+
+
+def _prescribe(plans: GemmPlans, gemm: Gemm, plan: GemmPlan) -> None:
+    accumulator = wgmma_accumulator(plan.m_tiles, plan.n_tiles, plan.n, plan.warpgroups_m, plan.warpgroups_n)
+    _fragment(plans, gemm, gemm.c.buffer, Demand(accumulator, "T.gemm accumulates into it", gemm.span))
+    _shared(plans, gemm, gemm.b, plan.n if plan.b_mn_major else 0)
+    if plan.a_in_registers:
+        k = plan.k_steps * WGMMA_K_BYTES // gemm.a.buffer.dtype.bytes
+        layout = wgmma_operand_a(plan.m_tiles, k, plan.warpgroups_m, plan.warpgroups_n)
+        _fragment(plans, gemm, gemm.a.buffer, Demand(layout, "T.gemm reads it as operand A", gemm.span))
+    else:
+        _shared(plans, gemm, gemm.a, WGMMA_M if plan.a_mn_major else 0)
+
+
+def _fragment(plans: GemmPlans, gemm: Gemm, buffer: Buffer, demand: Demand) -> None:
+    if plans.fragments.setdefault(buffer, demand).layout != demand.layout:
+        raise Unsupported(f"gemms need {buffer.name} in registers in different layouts", code="TL311", span=gemm.span)
+
+
+def _shared(plans: GemmPlans, gemm: Gemm, operand: Region, instruction_columns: int) -> None:
+    layout = _operand_layout(operand, instruction_columns, gemm)
+    if plans.shared.setdefault(operand.buffer, layout) != layout:
+        raise Unsupported(f"gemms read {operand.buffer.name} in different layouts", code="TL318", span=gemm.span)
+
+
+def _check_operands(gemm: Gemm, kernel: Kernel) -> None:
     a, b, c = gemm.a.buffer, gemm.b.buffer, gemm.c.buffer
-    for operand, what in ((a, "A"), (b, "B")):
-        if operand.scope is not Scope.SHARED:
+    if kernel.threads % WARPGROUP_THREADS:
+        raise Unsupported(
+            f"T.gemm with threads={kernel.threads}: wgmma is issued by whole warpgroups of 128 threads", code="TL301", span=gemm.span,
+            hint="write threads=128, 256, 384 or 512; the block's producer warpgroup comes on top",
+        )  # fmt: skip
+    for operand, what, scopes in ((a, "A", (Scope.SHARED, Scope.FRAGMENT)), (b, "B", (Scope.SHARED,))):
+        if operand.scope not in scopes:
             raise Unsupported(
-                f"operand {what} of T.gemm, {operand.name}, is in {operand.scope} memory; shared memory is what there is so far",
-                code="TL312", span=gemm.span, hint=f"allocate {operand.name} with T.alloc_shared",
+                f"operand {what} of T.gemm, {operand.name}, is in {operand.scope} memory", code="TL312", span=gemm.span,
+                hint=f"allocate {operand.name} with T.alloc_shared",
             )  # fmt: skip
         if operand.dtype not in ("float16", "bfloat16"):
             raise Unsupported(
                 f"T.gemm on {operand.dtype} operands ({operand.name}) runs on the CPU only so far; sm_90a takes float16 and bfloat16",
                 code="TL313", span=gemm.span,
             )  # fmt: skip
+    if a.scope is Scope.FRAGMENT and gemm.transpose_a:
+        raise Unsupported(f"T.gemm with transpose_A and {a.name} in registers", code="TL319", span=gemm.span)
     if c.dtype != "float32":
         raise Unsupported(
             f"a {c.dtype} accumulator ({c.name}) runs on the CPU only so far; sm_90a takes float32",
@@ -76,7 +116,10 @@ def _check_whole(region: Region, gemm: Gemm) -> None:
         )  # fmt: skip
 
 
-def _tile(gemm: Gemm) -> GemmPlan:
+# ---- tiling ------------------------------------------------------------------------------------------------------------------
+
+
+def _tile(gemm: Gemm, warpgroups: int, rows_only: bool) -> tuple[GemmPlan, tuple[Rejection, ...]]:
     m, n = (int(extent) for extent in gemm.c.tile_shape)  # type: ignore[arg-type]
     k = int(gemm.a.tile_shape[0 if gemm.transpose_a else 1])  # type: ignore[arg-type]
     k_step = WGMMA_K_BYTES // gemm.a.buffer.dtype.bytes
@@ -86,14 +129,40 @@ def _tile(gemm: Gemm) -> GemmPlan:
                 f"T.gemm with {name}={value}: wgmma takes multiples of {unit} so far", code="TL316", span=gemm.span,
                 hint=f"choose a tile whose {name} is a multiple of {unit}",
             )  # fmt: skip
-    n_tiles = next(count for count in range(1, n // 8 + 1) if n % (count * 16) == 0 and n // count <= MAX_N)
-    if m * n // 128 > MAX_ACCUMULATOR_REGISTERS:
+    rows, columns, rejected = _grid(gemm, m, n, warpgroups, rows_only)
+    part_n = n // columns
+    n_tiles = next(count for count in range(1, part_n // 8 + 1) if part_n % (count * 16) == 0 and part_n // count <= MAX_N)
+    registers = m * n // (WARPGROUP_THREADS * warpgroups)
+    if registers > MAX_ACCUMULATOR_REGISTERS:
         raise ResourceExceeded(
-            f"the {m} x {n} float32 accumulator {gemm.c.buffer.name} takes {m * n // 128} registers a thread, of which "
-            f"{MAX_ACCUMULATOR_REGISTERS} can be had with one consumer warpgroup",
-            code="TL402", span=gemm.span, hint="use smaller tiles",
+            f"the {m} x {n} float32 accumulator {gemm.c.buffer.name} takes {registers} registers a thread, of which "
+            f"{MAX_ACCUMULATOR_REGISTERS} can be had",
+            code="TL402", span=gemm.span, hint="use smaller tiles or more threads",
         )  # fmt: skip
-    return GemmPlan(n // n_tiles, m // WGMMA_M, n_tiles, k // k_step, gemm.transpose_a, not gemm.transpose_b)
+    plan = GemmPlan(
+        part_n // n_tiles, m // rows // WGMMA_M, n_tiles, k // k_step, gemm.transpose_a, not gemm.transpose_b, rows, columns,
+        gemm.a.buffer.scope is Scope.FRAGMENT,
+    )  # fmt: skip
+    return plan, rejected
+
+
+def _grid(gemm: Gemm, m: int, n: int, warpgroups: int, rows_only: bool) -> tuple[int, int, tuple[Rejection, ...]]:
+    """Warpgroups along m and n: by the policy if the tile allows it, else the split with the fewest columns of warpgroups."""
+    splits = [(rows, warpgroups // rows) for rows in range(warpgroups, 0, -1) if warpgroups % rows == 0]
+    legal = [(rows, columns) for rows, columns in splits if m % (rows * WGMMA_M) == 0 and n % (columns * 16) == 0]
+    if not legal:
+        raise Unsupported(
+            f"a {m} x {n} tile cannot be split over {warpgroups} warpgroups: parts are multiples of 64 rows and 16 columns",
+            code="TL310", span=gemm.span, hint="use a larger tile or fewer threads",
+        )  # fmt: skip
+    if gemm.policy is WarpPolicy.FULL_COL and not rows_only and (1, warpgroups) in legal:
+        return 1, warpgroups, ()
+    rows, columns = legal[0]
+    rejected: tuple[Rejection, ...] = ()
+    if gemm.policy is WarpPolicy.FULL_COL and warpgroups > 1:
+        why = "no gemm of the kernel has A in registers" if rows_only else f"n is a multiple of {16 * warpgroups}"
+        rejected = (Rejection("policy FullCol", why, "one has" if rows_only else str(n)),)
+    return rows, columns, rejected
 
 
 def _operand_layout(operand: Region, instruction_columns: int, gemm: Gemm) -> PanelLayout:
@@ -109,12 +178,13 @@ def _operand_layout(operand: Region, instruction_columns: int, gemm: Gemm) -> Pa
     return PanelLayout(rows, columns, element, swizzle)
 
 
-def _decision(gemm: Gemm, plan: GemmPlan) -> Decision:
-    wider = ()
+def _decision(gemm: Gemm, plan: GemmPlan, rejected: tuple[Rejection, ...]) -> Decision:
     if plan.n_tiles > 1:
-        wider = (Rejection(f"n={plan.n * plan.n_tiles}", "n <= 256", str(plan.n * plan.n_tiles)),)
+        rejected += (Rejection(f"n={plan.n * plan.n_tiles}", "n <= 256", str(plan.n * plan.n_tiles)),)
+    a = "registers" if plan.a_in_registers else "shared memory"
     return Decision(
         gemm.span, f"T.gemm into {gemm.c.buffer.name}",
-        f"wgmma m64n{plan.n}k16 from shared memory, {plan.m_tiles} x {plan.n_tiles} instructions for each of {plan.k_steps} k steps",
-        "the widest n that divides the tile", wider,
+        f"wgmma m64n{plan.n}k16 with A from {a}, {plan.warpgroups_m} x {plan.warpgroups_n} warpgroups, {plan.m_tiles} x {plan.n_tiles} "
+        f"instructions each for each of {plan.k_steps} k steps",
+        "the widest n that divides a warpgroup's part of the tile", rejected,
     )  # fmt: skip

@@ -6,15 +6,17 @@ producer, which needs few, to the consumers.
 """
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 
+from tilelang.ir.device import Registers
 from tilelang.ir.tile import Kernel
-from tilelang.layout.digits import Axis, Layout
 from tilelang.passes.plans import RolePlan
 from tilelang.target import Target
 from tilelang.trace import Decision, Rejection
 
 PRODUCER_THREADS = 128
+WARP_THREADS = 32
 PRODUCER_REGISTERS = 24
 MAX_CONSUMER_REGISTERS = 240
 REGISTER_UNIT = 8
@@ -24,10 +26,10 @@ MAX_BLOCKS_PER_SM = 2
 
 
 def plan_roles(
-    kernel: Kernel, loads: bool, fragments: Iterable[Layout], shared_bytes: int, target: Target
+    kernel: Kernel, loads: bool, fragments: Iterable[Registers], shared_bytes: int, target: Target
 ) -> tuple[RolePlan, tuple[Decision, ...]]:
     """The split for the most blocks per SM (at most two) that shared memory and registers allow."""
-    needed = sum(layout.extent(Axis.REGISTER) for layout in fragments) + WORKING_REGISTERS
+    needed = sum(_count(registers) for registers in fragments) + WORKING_REGISTERS
     rejected: list[Rejection] = []
     for blocks in range(MAX_BLOCKS_PER_SM, 0, -1):
         plan = _split(kernel.threads, loads, blocks, target)
@@ -35,7 +37,8 @@ def plan_roles(
         if why_not is None or blocks == 1:
             break
         rejected.append(why_not)
-    producer = f", a producer warpgroup with {plan.producer_registers}" if plan.producer_threads else ""
+    producer = f", {plan.producer_threads} producer threads" if plan.producer_threads else ""
+    producer += f" with {plan.producer_registers}" if plan.producer_registers else ""
     decision = Decision(
         kernel.span, "roles and blocks per SM",
         f"{plan.min_blocks_per_sm} block{'s' * (plan.min_blocks_per_sm > 1)} per SM, {plan.consumer_threads} consumer threads with "
@@ -47,11 +50,12 @@ def plan_roles(
 
 def _split(consumers: int, loads: bool, blocks: int, target: Target) -> RolePlan:
     """Registers per thread for `blocks` blocks on an SM; without loads there is no producer."""
-    producers = PRODUCER_THREADS if loads else 0
+    whole = consumers % PRODUCER_THREADS == 0  # registers move between whole warpgroups
+    producers = (PRODUCER_THREADS if whole else WARP_THREADS) if loads else 0
     threads = consumers + producers
     entry = min(target.registers_per_sm // (blocks * threads), target.registers_per_thread_max) // REGISTER_UNIT * REGISTER_UNIT
-    if not producers:
-        return RolePlan(consumers, 0, entry, 0, blocks)
+    if not producers or not whole:
+        return RolePlan(consumers, producers, entry, 0, blocks)
     left = (entry * threads - PRODUCER_REGISTERS * producers) // consumers // REGISTER_UNIT * REGISTER_UNIT
     return RolePlan(consumers, producers, min(left, MAX_CONSUMER_REGISTERS), PRODUCER_REGISTERS, blocks)
 
@@ -70,3 +74,10 @@ def _why_not(plan: RolePlan, needed_registers: int, shared_bytes: int, target: T
             alternative, f"registers of a consumer thread <= {plan.consumer_registers}", f"about {needed_registers}", "smaller tiles"
         )
     return None
+
+
+def _count(registers: Registers) -> int:
+    """32-bit registers of one thread."""
+    elements = math.prod(registers.shape)
+    per_register = 32 // registers.dtype.bits if registers.packed else 1
+    return elements // per_register * max(registers.dtype.bits // 32, 1)

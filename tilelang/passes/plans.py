@@ -4,13 +4,14 @@ Statements and buffers are the keys; a plan never changes the kernel it is about
 """
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
 from tilelang.ir.buffer import Buffer
-from tilelang.ir.device import SharedArray, TensorMap
-from tilelang.ir.tile import Copy, Fill, For, Gemm, Stmt
+from tilelang.ir.device import Registers, SharedArray, TensorMap
+from tilelang.ir.expr import Var
+from tilelang.ir.tile import Body, Copy, Fill, For, Gemm, Parallel, Stmt
 from tilelang.layout.digits import Layout
 from tilelang.layout.swizzle import PanelLayout
 
@@ -20,6 +21,7 @@ class CopyKind(StrEnum):
     TMA_STORE = "TMA store"
     FRAGMENT_TO_SHARED = "fragment to shared"
     FRAGMENT_TO_GLOBAL = "fragment through shared memory and TMA store"
+    ELEMENTWISE = "element by element"
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +56,8 @@ class CopyPlan:
 
 @dataclass(frozen=True, slots=True)
 class GemmPlan:
-    """wgmma tiling of one gemm for each consumer warpgroup: m_tiles x n_tiles instructions m64n{n}k16, k_steps times."""
+    """wgmma tiling of one gemm.  The warpgroups form a grid of warpgroups_m x warpgroups_n (n fastest) over the tile, each with
+    m_tiles x n_tiles instructions m64n{n}k16, k_steps times.  `a_in_registers`: A is a fragment in the operand's layout."""
 
     n: int
     m_tiles: int
@@ -62,6 +65,9 @@ class GemmPlan:
     k_steps: int
     a_mn_major: bool
     b_mn_major: bool
+    warpgroups_m: int = 1
+    warpgroups_n: int = 1
+    a_in_registers: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,14 +126,27 @@ class SharedPlan:
 
 
 @dataclass(frozen=True, slots=True)
-class Plans:
-    """All plans of one kernel."""
+class Sync:
+    """A barrier of all consumers before a statement; `fence`: with a proxy fence before it."""
 
+    fence: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Plans:
+    """All plans of one kernel, and the body they are about: the author's, with copies that no instruction does as loops."""
+
+    body: Body
     shared_layouts: Mapping[Buffer, PanelLayout]
     fragment_layouts: Mapping[Buffer, Layout]
+    loop_layouts: Mapping[Parallel, Layout]
     copies: Mapping[Copy, CopyPlan]
     gemms: Mapping[Gemm, GemmPlan]
     clears: tuple[Clear, ...]
     channels: tuple[Channel, ...]
     roles: RolePlan
     shared: SharedPlan
+    syncs: Mapping[Stmt, Sync]
+    alignments: Mapping[Buffer, int]
+    registers: Mapping[Buffer, Registers]
+    consumer_only: Collection[Var | Buffer]

@@ -225,6 +225,7 @@ STEP: dict[type[device.Stmt], Callable[[Any, Strand], Steps | None]] = {
     device.RingAdvance: _ring_advance,
     device.MbarrierInit: instructions.mbarrier_init,
     device.FenceMbarrierInit: instructions.no_effect,
+    device.SyncWarp: instructions.no_effect,
     device.MbarrierExpectTx: instructions.mbarrier_expect_tx,
     device.MbarrierArrive: instructions.mbarrier_arrive,
     device.MbarrierWait: instructions.mbarrier_wait,

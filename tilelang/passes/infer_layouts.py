@@ -1,0 +1,212 @@
+"""Which thread holds which element of every fragment, and which thread does which point of every element-wise loop.
+
+Gemms prescribe layouts.  From there they spread: a loop takes the layout of a fragment whose indices are all its variables, and
+gives every fragment it touches the projection of its own; a reduction gives its result the projection of its source.  Where
+nothing prescribes anything, memory does: a loop gets the layout of `layout/spread.py` with the widest vectors its accesses allow.
+Two different demands on one fragment are a `LayoutConflict` that names both statements.
+"""
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from tilelang.errors import LayoutConflict, Span, Unsupported
+from tilelang.ir import tile
+from tilelang.ir.buffer import Buffer
+from tilelang.ir.expr import Const, Expr, Load, Var
+from tilelang.ir.types import Scope
+from tilelang.ir.walk import walk
+from tilelang.layout.digits import Layout
+from tilelang.layout.spread import spread
+from tilelang.passes.access import statements
+from tilelang.trace import Decision
+
+VECTOR_BYTES = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Demand:
+    """A layout that a statement asks of a fragment."""
+
+    layout: Layout
+    reason: str
+    span: Span | None
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """A fragment touched in a loop: for each of its dimensions the loop's dimension, None where the index is constant."""
+
+    buffer: Buffer
+    dims: tuple[int | None, ...]
+
+
+@dataclass(slots=True)
+class Inference:
+    """The solution: layouts of fragments and of loops."""
+
+    threads: int
+    fragments: dict[Buffer, Demand] = field(default_factory=dict)
+    loops: dict[tile.Parallel, Layout] = field(default_factory=dict)
+
+    def decisions(self) -> tuple[Decision, ...]:
+        return tuple(
+            Decision(demand.span or buffer.span, f"layout of {buffer.name}", describe(demand.layout), demand.reason)
+            for buffer, demand in self.fragments.items()
+        )
+
+
+def infer_layouts(kernel: tile.Kernel, body: tile.Body, prescribed: Mapping[Buffer, Demand], threads: int) -> Inference:
+    """Layouts of all fragments and loops of `body`.  Raises LayoutConflict, or Unsupported for a fragment index it cannot follow."""
+    found = Inference(threads, dict(prescribed))
+    parallels = {stmt: loop_accesses(stmt) for stmt in statements(body) if isinstance(stmt, tile.Parallel)}
+    reduces = [stmt for stmt in statements(body) if isinstance(stmt, tile.Reduce)]
+    while True:
+        while _spread_once(found, parallels, reduces):
+            pass
+        open_loops = [stmt for stmt in parallels if stmt not in found.loops]
+        open_sources = [stmt for stmt in reduces if stmt.src.buffer not in found.fragments]
+        if not open_loops and not open_sources:
+            return found
+        _choose(found, open_loops, open_sources)
+
+
+# ---- accesses ----------------------------------------------------------------------------------------------------------------
+
+
+def loop_accesses(loop: tile.Parallel) -> tuple[Access, ...]:
+    """Every fragment access in a loop, by loop dimension."""
+    found = []
+    for buffer, indices, span in element_accesses(loop):
+        if buffer.scope is Scope.FRAGMENT:
+            found.append(Access(buffer, tuple(_dim(index, loop, buffer, span) for index in indices)))
+    return tuple(dict.fromkeys(found))
+
+
+def element_accesses(loop: tile.Parallel) -> Iterable[tuple[Buffer, tuple[Expr, ...], Span | None]]:
+    """(buffer, indices, span) of every element loaded or stored in a loop."""
+    for stmt in statements(loop.body):
+        if isinstance(stmt, tile.Store):
+            yield stmt.buffer, stmt.indices, stmt.span
+        for node in walk(stmt):
+            if isinstance(node, Load):
+                yield node.buffer, node.indices, stmt.span
+
+
+def _dim(index: Expr, loop: tile.Parallel, buffer: Buffer, span: Span | None) -> int | None:
+    if isinstance(index, Var) and index in loop.vars:
+        return loop.vars.index(index)
+    if isinstance(index, Const) and index.value == 0:
+        return None
+    raise Unsupported(
+        f"{buffer.name} is a fragment, and its index here is not a variable of the loop", code="TL342", span=span or loop.span,
+        hint=f"index {buffer.name} by the loop's variables alone, or use a shared buffer",
+    )  # fmt: skip
+
+
+# ---- spreading ---------------------------------------------------------------------------------------------------------------
+
+
+def _spread_once(found: Inference, parallels: Mapping[tile.Parallel, tuple[Access, ...]], reduces: list[tile.Reduce]) -> bool:
+    """One round over all statements; whether anything new is known."""
+    before = len(found.fragments) + len(found.loops)
+    for loop, accesses in parallels.items():
+        if loop not in found.loops:
+            _loop_from_fragment(found, loop, accesses)
+        if loop in found.loops:
+            for access in accesses:
+                _demand(found, access.buffer, _projection(found.loops[loop], access.dims), f"used in a loop over {_names(loop)}", loop.span)
+    for reduce in reduces:
+        source = found.fragments.get(reduce.src.buffer)
+        if source is not None and reduce.dst.buffer.scope is Scope.FRAGMENT:
+            dims = _kept_dims(reduce)
+            reason = f"T.reduce_{reduce.kind} of {reduce.src.buffer.name}"
+            _demand(found, reduce.dst.buffer, _projection(source.layout, dims), reason, reduce.span)
+    return len(found.fragments) + len(found.loops) > before
+
+
+def _loop_from_fragment(found: Inference, loop: tile.Parallel, accesses: tuple[Access, ...]) -> None:
+    for access in accesses:
+        demand = found.fragments.get(access.buffer)
+        if demand is None or {dim for dim in access.dims if dim is not None} != set(range(len(loop.vars))):
+            continue
+        position = {dim: i for i, dim in enumerate(access.dims) if dim is not None}
+        found.loops[loop] = Layout(tuple(demand.layout.dims[position[dim]] for dim in range(len(loop.vars))))
+        return
+
+
+def _projection(layout: Layout, dims: tuple[int | None, ...]) -> Layout:
+    kept = layout.project(tuple(dim for dim in dims if dim is not None))
+    rest = iter(kept.dims)
+    return Layout(tuple(() if dim is None else next(rest) for dim in dims))
+
+
+def _kept_dims(reduce: tile.Reduce) -> tuple[int | None, ...]:
+    """For each dimension of the result the source's dimension; None for the reduced one where it is kept with extent 1."""
+    rank = reduce.src.buffer.rank
+    if reduce.dst.buffer.rank == rank:
+        return tuple(None if dim == reduce.dim else dim for dim in range(rank))
+    return tuple(dim for dim in range(rank) if dim != reduce.dim) or (None,)
+
+
+def _demand(found: Inference, buffer: Buffer, layout: Layout, reason: str, span: Span | None) -> None:
+    known = found.fragments.get(buffer)
+    if known is None:
+        found.fragments[buffer] = Demand(layout, reason, span)
+    elif not known.layout.same_threads(layout):
+        raise LayoutConflict(
+            f"{buffer.name} cannot be spread over the threads in two ways: {known.reason} needs {describe(known.layout)}, "
+            f"{reason} needs {describe(layout)}",
+            code="TL701", span=span, notes=(f"the first demand is at {known.span}",) if known.span else (),
+            hint=f"copy {buffer.name} through a shared buffer between the two",
+        )  # fmt: skip
+
+
+# ---- choosing ----------------------------------------------------------------------------------------------------------------
+
+
+def _choose(found: Inference, loops: list[tile.Parallel], reduces: list[tile.Reduce]) -> None:
+    """A layout for the statement with the most dimensions, loops before reductions."""
+    if loops:
+        loop = max(loops, key=lambda stmt: len(stmt.vars))
+        shape = _extents(loop)
+        found.loops[loop] = spread(shape, found.threads, _vector(loop, shape, found.threads))
+    else:
+        source = reduces[0].src.buffer
+        shape = tuple(int(extent) for extent in source.shape)  # type: ignore[arg-type]
+        vector = _fit(VECTOR_BYTES // source.dtype.bytes, shape, found.threads)
+        layout = spread(shape, found.threads, vector)
+        found.fragments[source] = Demand(layout, "nothing else prescribes one", reduces[0].span)
+
+
+def _extents(loop: tile.Parallel) -> tuple[int, ...]:
+    if not all(isinstance(extent, Const) for extent in loop.extents):
+        raise Unsupported("T.Parallel with run-time extents runs on the CPU only so far", code="TL343", span=loop.span)
+    return tuple(int(extent.value) for extent in loop.extents)  # type: ignore[union-attr]
+
+
+def _vector(loop: tile.Parallel, shape: tuple[int, ...], threads: int) -> int:
+    """Elements in a row for one thread: 16 bytes of the narrowest type in memory that the loop walks along its last dimension."""
+    sizes = [buffer.dtype.bytes for buffer, indices, _ in element_accesses(loop) if buffer.scope in (Scope.GLOBAL, Scope.SHARED) and indices]
+    sizes = sizes or [buffer.dtype.bytes for buffer, _, _ in element_accesses(loop)] or [4]
+    return _fit(VECTOR_BYTES // min(sizes), shape, threads)
+
+
+def _fit(vector: int, shape: tuple[int, ...], threads: int) -> int:
+    """Halved until it divides the last extent and gives every thread something to do."""
+    total = 1
+    for extent in shape:
+        total *= extent
+    while vector > 1 and (shape[-1] % vector or total // vector < threads):
+        vector //= 2
+    return max(vector, 1)
+
+
+def _names(loop: tile.Parallel) -> str:
+    return ", ".join(var.name for var in loop.vars)
+
+
+def describe(layout: Layout) -> str:
+    """A layout in words, dimension by dimension: its digits from most to least significant."""
+    dims = [" x ".join(f"{digit.size} {digit.axis}s" for digit in dim) or "1" for dim in layout.canonical().dims]
+    return "(" + ", ".join(dims) + ")"

@@ -1,0 +1,66 @@
+"""What a role knows while it is lowered: where its buffers are, and what values its variables can take."""
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from tilelang.ir import device as d
+from tilelang.ir import tile
+from tilelang.ir.arith import bounds
+from tilelang.ir.buffer import Buffer
+from tilelang.ir.device import THREAD
+from tilelang.ir.expr import Expr, Var
+from tilelang.layout.digits import Layout
+from tilelang.layout.swizzle import PanelLayout
+from tilelang.passes.lower_copy import add
+
+Range = tuple[int, int]
+
+
+@dataclass(slots=True)
+class Context:
+    """Homes of buffers for one role of `threads` threads from `first_thread` on, and inclusive ranges of variables."""
+
+    role: str
+    first_thread: int
+    threads: int
+    shared_layouts: Mapping[Buffer, PanelLayout]
+    shared_start: Callable[[Buffer], Expr]
+    registers: Mapping[Buffer, d.Registers]
+    fragment_layouts: Mapping[Buffer, Layout]
+    loop_layouts: Mapping[tile.Parallel, Layout]
+    variables: Mapping[Buffer, Var]
+    alignments: Mapping[Buffer, int] = field(default_factory=dict)
+    ranges: dict[Var, Range] = field(default_factory=dict)
+
+    @property
+    def thread(self) -> Expr:
+        """The thread's number within the role."""
+        return add(THREAD, -self.first_thread) if self.first_thread else THREAD
+
+    def alignment_bytes(self, buffer: Buffer) -> int:
+        """What the first element's address is surely a multiple of."""
+        return self.alignments.get(buffer, 16)
+
+    def enter_loop(self, loop: tile.For) -> None:
+        """Notes the loop variable's range, where its bounds are known."""
+        start, stop = bounds(loop.start, self.ranges), bounds(loop.stop, self.ranges)
+        if start is not None and stop is not None:
+            low, high = (start[0], stop[1] - 1) if loop.step > 0 else (stop[0] + 1, start[1])
+            self.ranges[loop.var] = (low, max(low, high))
+
+    def note(self, var: Var, value: Expr) -> None:
+        """Notes the range of a variable that is declared with `value`."""
+        found = bounds(value, self.ranges) if var.dtype.is_int else None
+        if found is not None:
+            self.ranges[var] = found
+
+
+def role_ranges(kernel: tile.Kernel, first_thread: int, threads: int) -> dict[Var, Range]:
+    """Ranges of the grid's variables and of the thread's number."""
+    ranges = {axis.var: (0, max(axis.extent - 1, 0)) for axis in kernel.grid if isinstance(axis.extent, int)}
+    ranges[THREAD] = (first_thread, first_thread + threads - 1)
+    return ranges
+
+
+

@@ -1,0 +1,80 @@
+"""An element-wise loop: each thread's points, statement by statement, a vector of points at a time."""
+from __future__ import annotations
+
+from tilelang.errors import Span, Unsupported
+from tilelang.ir import device as d
+from tilelang.ir import tile
+from tilelang.ir.expr import Var
+from tilelang.passes.lower_context import Context
+from tilelang.passes.lower_points import Points, walk_points
+from tilelang.passes.lower_values import Values
+
+
+def lower_parallel(loop: tile.Parallel, context: Context) -> d.Body:
+    """The loop as every thread of the role does its share."""
+    walk = walk_points(loop, context.loop_layouts[loop], context)
+    body = _statements(loop.body, walk.points, context)
+    for var, count in reversed(walk.loops):
+        body = (d.Unroll(var=var, count=count, body=body, span=loop.span),)
+    return (*walk.declare, *body)
+
+
+def _statements(body: tile.Body, points: Points, context: Context) -> d.Body:
+    lowered: list[d.Stmt] = []
+    for stmt in body:
+        _statement(stmt, points, context, lowered)
+    return tuple(lowered)
+
+
+def _statement(stmt: tile.Stmt, points: Points, context: Context, out: list[d.Stmt]) -> None:
+    """One statement at all points; a conditional one point by point, since its points part ways."""
+    values = Values(context, out, stmt.span, points)
+    match stmt:
+        case tile.Store():
+            values.store(stmt.buffer, stmt.indices, stmt.value)
+        case tile.Let():
+            _let(stmt, points, values, out)
+        case tile.If():
+            for e in range(points.count):
+                _if(stmt, points.only(e), context, out)
+        case tile.For():
+            _for(stmt, points, context, values, out)
+        case _:
+            raise _unsupported(type(stmt).__name__, stmt.span)
+
+
+def _let(stmt: tile.Let, points: Points, values: Values, out: list[d.Stmt]) -> None:
+    names = []
+    for value in values.vector(stmt.value):
+        var = Var(stmt.var.name, stmt.var.dtype)
+        out.append(d.Declare(var=var, value=value, span=stmt.span))
+        values.context.note(var, value)
+        names.append(var)
+    points.with_values(stmt.var, list(names))
+
+
+def _if(stmt: tile.If, point: Points, context: Context, out: list[d.Stmt]) -> None:
+    condition = Values(context, out, stmt.span, point).one(stmt.condition)
+    then, otherwise = (_statements(body, point, context) for body in (stmt.then, stmt.otherwise))
+    out.append(d.If(condition=condition, then=then, otherwise=otherwise, uniform=False, span=stmt.span))
+
+
+def _for(stmt: tile.For, points: Points, context: Context, values: Values, out: list[d.Stmt]) -> None:
+    bounds = [values.vector(bound) for bound in (stmt.start, stmt.stop)]
+    if any(bound[0] != other for bound in bounds for other in bound) or any(var in points.loop_vars for var in _vars(stmt)):
+        raise Unsupported(
+            "a loop inside T.Parallel whose bounds depend on the point runs on the CPU only so far", code="TL345", span=stmt.span
+        )
+    context.enter_loop(stmt)
+    body = _statements(stmt.body, points, context)
+    out.append(d.For(var=stmt.var, start=bounds[0][0], stop=bounds[1][0], step=stmt.step, body=body, span=stmt.span))
+
+
+def _vars(stmt: tile.For) -> list[object]:
+    from tilelang.ir.walk import walk
+
+    return [node for bound in (stmt.start, stmt.stop) for node in walk(bound)]
+
+
+def _unsupported(what: str, span: Span | None) -> Unsupported:
+    return Unsupported(f"{what} inside T.Parallel runs on the CPU only so far", code="TL346", span=span)

@@ -1,0 +1,149 @@
+"""What both walks share: control flow, scalars, and values that are needed outside of tile ops."""
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from tilelang.errors import InternalError
+from tilelang.ir import device as d
+from tilelang.ir import tile
+from tilelang.ir.buffer import Buffer
+from tilelang.ir.device import SharedAddress
+from tilelang.ir.expr import Const, Expr, Var, convert
+from tilelang.ir.types import Scope
+from tilelang.ir.walk import walk
+from tilelang.passes.lower_context import Context, role_ranges
+from tilelang.passes.lower_copy import add
+from tilelang.passes.lower_ring import Barriers, Ring
+from tilelang.passes.lower_values import Values
+from tilelang.passes.plans import Plans
+
+
+@dataclass(slots=True)
+class RoleWalk:
+    """One role's walk over the kernel.  A subclass says what each tile op becomes (`leaf`) and which control flow is worth keeping
+    (`keep`)."""
+
+    kernel: tile.Kernel
+    plans: Plans
+    rings: tuple[Ring, ...]
+    registers: dict[Buffer, d.Registers]
+    first_thread: int
+    threads: int
+    context: Context = field(init=False)
+
+    def __post_init__(self) -> None:
+        plans, variables = self.plans, {b: Var(b.name, b.dtype) for b in self.kernel.buffers if b.scope is Scope.VAR}
+        self.context = Context(
+            type(self).__name__.lower(), self.first_thread, self.threads, plans.shared_layouts, self.slot_address, self.registers,
+            plans.fragment_layouts, plans.loop_layouts, variables, plans.alignments,
+            role_ranges(self.kernel, self.first_thread, self.threads),
+        )  # fmt: skip
+
+    # ---- for subclasses ------------------------------------------------------------------------------------------------------
+
+    def leaf(self, stmt: tile.Stmt) -> d.Body:
+        """The statements of a tile op, a Parallel or a store."""
+        raise NotImplementedError
+
+    def keep(self, stmt: tile.Stmt) -> bool:
+        """Whether a loop or condition has anything in it for this role."""
+        raise NotImplementedError
+
+    # ---- shared --------------------------------------------------------------------------------------------------------------
+
+    def declarations(self) -> d.Body:
+        """Ring positions and mutable scalars, at the top of the role."""
+        rings = tuple(stmt for ring in self.rings for stmt in ring.declare())
+        scalars = tuple(
+            d.Declare(var=var, value=convert(Const(0), var.dtype), mutable=True, span=buffer.span)
+            for buffer, var in self.context.variables.items()
+        )
+        return (*rings, *scalars)
+
+    def ring_of(self, buffer: Buffer) -> Ring | None:
+        return next((ring for ring in self.rings if buffer in ring.channel.buffers), None)
+
+    def slot_address(self, buffer: Buffer) -> Expr:
+        """Where a shared buffer begins: the current slot of its ring, if it has one."""
+        array, ring = self.plans.shared.arrays[buffer], self.ring_of(buffer)
+        return add(SharedAddress(array), ring.offset(array.stage_bytes)) if ring else SharedAddress(array)
+
+    def body(self, body: tile.Body) -> d.Body:
+        """A statement list, without the lets that nothing in it uses."""
+        lowered = [(stmt, self.statement(stmt)) for stmt in body]
+        kept: d.Body = ()
+        for stmt, statements in reversed(lowered):
+            if isinstance(stmt, tile.Let) and not any(node is stmt.var for node in walk(kept)):
+                continue
+            kept = statements + kept
+        return kept
+
+    def statement(self, stmt: tile.Stmt) -> d.Body:
+        """One statement of any kind."""
+        match stmt:
+            case tile.Let():
+                return self._let(stmt)
+            case tile.Store() if stmt.buffer.scope is Scope.VAR:
+                return self._assign(stmt)
+            case tile.For():
+                return self._for(stmt)
+            case tile.If():
+                return self._if(stmt)
+            case tile.While():
+                return self._while(stmt)
+            case tile.Break():
+                return (d.Break(span=stmt.span),)
+            case tile.Continue():
+                return (d.Continue(span=stmt.span),)
+        return self.leaf(stmt)
+
+    def value(self, value: Expr, before: list[d.Stmt], stmt: tile.Stmt) -> Expr:
+        """A value that all threads of the role agree on, with what it loads in front."""
+        return Values(self.context, before, stmt.span).one(value)
+
+    def _let(self, let: tile.Let) -> d.Body:
+        before: list[d.Stmt] = []
+        value = self.value(let.value, before, let)
+        self.context.note(let.var, value)
+        return (*before, d.Declare(var=let.var, value=value, span=let.span))
+
+    def _assign(self, store: tile.Store) -> d.Body:
+        before: list[d.Stmt] = []
+        Values(self.context, before, store.span).store(store.buffer, (), store.value)
+        return tuple(before)
+
+    def _for(self, loop: tile.For) -> d.Body:
+        if not self.keep(loop):
+            return ()
+        before: list[d.Stmt] = []
+        start, stop = (self.value(bound, before, loop) for bound in (loop.start, loop.stop))
+        self.context.enter_loop(loop)
+        body = self.body(loop.body)
+        return (*before, d.For(var=loop.var, start=start, stop=stop, step=loop.step, body=body, span=loop.span))
+
+    def _if(self, stmt: tile.If) -> d.Body:
+        if not self.keep(stmt):
+            return ()
+        before: list[d.Stmt] = []
+        condition = self.value(stmt.condition, before, stmt)
+        then, otherwise = self.body(stmt.then), self.body(stmt.otherwise)
+        return (*before, d.If(condition=condition, then=then, otherwise=otherwise, span=stmt.span))
+
+    def _while(self, loop: tile.While) -> d.Body:
+        """Where the condition needs loads they are repeated before every turn."""
+        if not self.keep(loop):
+            return ()
+        before: list[d.Stmt] = []
+        condition = self.value(loop.condition, before, loop)
+        body = self.body(loop.body)
+        if not before:
+            return (d.While(condition=condition, body=body, span=loop.span),)
+        leave = d.If(condition=condition, then=(), otherwise=(d.Break(span=loop.span),), span=loop.span)
+        return (d.While(condition=Const(True), body=(*before, leave, *body), span=loop.span),)
+
+
+def start_rings(plans: Plans, barriers: tuple[Barriers, ...]) -> tuple[Ring, ...]:
+    """A role's positions in all channels."""
+    if len(barriers) != len(plans.channels):
+        raise InternalError("every channel has its barriers", code="TL902")
+    return tuple(Ring.start(channel, pair) for channel, pair in zip(plans.channels, barriers, strict=True))
