@@ -12,7 +12,7 @@ UPDATE = os.environ.get("UPDATE_GOLDEN") == "1"
 def read_cases(path: Path) -> list[tuple[str, str, str]]:
     """(name, program, message) of each case of one file."""
     cases = []
-    for section in re.split(r"^### ", path.read_text(), flags=re.M)[1:]:
+    for section in re.split(r"^### ", path.read_text(), flags=re.MULTILINE)[1:]:
         name, _, rest = section.partition("\n")
         program, _, message = rest.partition("--- message\n")
         cases.append((name.strip(), program, message.rstrip("\n")))

@@ -1,4 +1,5 @@
 """Which dimensions a tile covers, by the rule of `binding.py`."""
+# ruff: noqa: F841 - kernels name their block indices
 from __future__ import annotations
 
 import os
@@ -17,7 +18,6 @@ from tilelang.ir.expr import Cast, Const, Expr, Load, Var, as_expr
 from tilelang.ir.tile import Copy, Fill, For, Gemm, Kernel
 from tilelang.ir.types import DType, Scope
 from tilelang.ir.walk import walk
-
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 
@@ -124,7 +124,10 @@ def test_right_most_where_nothing_spills() -> None:
     assert extents_of((4, 512, 64), (v["by"], Var("n"), 0), (64, 64), facts) == (1, 64, 64)
 
 
-@pytest.mark.parametrize(("batch", "heads", "seq"), [(1, 8, 1024), (2, 4, 4096), (2, 16, 1000), (1, 2, 64), (1, 1, 64), (1, 1, 1024)])
+SIZES = [(1, 8, 1024), (2, 4, 4096), (2, 16, 1000), (1, 2, 64), (1, 1, 64), (1, 1, 1024)]
+
+
+@pytest.mark.parametrize(("batch", "heads", "seq"), SIZES)
 @pytest.mark.parametrize("dim", [64, 128])
 def test_rows_are_seq_in_batch_seq_heads_dim(batch: int, heads: int, seq: int, dim: int) -> None:
     facts, v = facts_of(bx=-(-seq // 64), by=heads, bz=batch)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from tilelang.errors import KernelError, NameProblem, Span, SyntaxProblem, TypeProblem, Unsupported
 from tilelang.frontend import plain
@@ -33,7 +33,12 @@ class Binding:
     value: object
     region: Frame
     span: Span | None
-    is_spent: bool = False  # the variable of a loop over Python values that is over, whose name any loop may take
+    loop: Frame | None = None  # the loop over Python values whose variable this is
+
+    @property
+    def is_spent(self) -> bool:
+        """Whether it is the variable of a loop over Python values that is over, whose name any loop may take."""
+        return self.loop is not None and not self.loop.is_open
 
 
 class Activation(Expressions, Loops):
@@ -99,18 +104,12 @@ class Activation(Expressions, Loops):
             )
         return self.assign(name, plain.inplace(op, old, value))
 
-    def declare(self, pattern: object) -> None:
-        """Registers the names a static loop or an ordinary `with` binds."""
+    def declare(self, pattern: object, loop: Frame | None = None) -> None:
+        """Registers the names that a loop over Python values or an ordinary `with` binds."""
         for name in _pattern_names(pattern):
             old = self.names.get(name)
             self._require_rebindable(name, old)
-            self.names[name] = Binding(None, self.builder.region, self.builder.span)
-
-    def spend(self, pattern: object) -> None:
-        """Lets later loops take the names of a static loop that is over."""
-        for name in _pattern_names(pattern):
-            if name in self.names:
-                self.names[name] = replace(self.names[name], is_spent=True)
+            self.names[name] = Binding(None, self.builder.region, self.builder.span, loop)
 
     def bind_loop(self, names: tuple[str, ...], values: tuple[object, ...]) -> None:
         """The variables of a kernel loop, which live as long as its block."""
@@ -120,8 +119,8 @@ class Activation(Expressions, Loops):
             taken = old is not None and not old.is_spent and old.region.is_open and old.region is not here
             if old is not None and taken:
                 raise SyntaxProblem(
-                    f"the loop variable {name!r} takes a name that has a value already", code="TL104", hint="give it another name",
-                    notes=(f"{name} is first bound here: {old.span}",) if old.span else (),
+                    f"the loop variable {name!r} takes a name that has a value already",
+                    code="TL104", hint="give it another name", notes=(f"{name} is first bound here: {old.span}",) if old.span else (),
                 )  # fmt: skip
             self.names[name] = Binding(value, self.builder.region, self.builder.span)
 

@@ -171,7 +171,7 @@ class Builder:
             )  # fmt: skip
         from tilelang.frontend.operands import check_element
 
-        check_element(self, element)
+        check_element(self, element, self.is_conditional())
         self.emit(tile.Store, buffer=element.buffer, indices=element.indices, value=literal(value, element.dtype))
 
     def require_kernel(self, what: str) -> None:

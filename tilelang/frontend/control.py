@@ -116,9 +116,8 @@ class Loops:
         for trip, item in enumerate(plain.items(iterable)):
             if trip >= MAX_STATIC_TRIPS:
                 raise _endless("loop over Python values", "use T.serial, or a shorter iterable")
-            self.declare(pattern)
+            self.declare(pattern, frame)
             yield item
-        self.spend(pattern)
         self.builder.close(frame)  # a break has closed it already and never comes back here
 
     def range(self, function: Callable[..., object], *args: object, **options: object) -> object:

@@ -25,7 +25,11 @@ def as_dtype(value: object) -> DType:
     """The `DType` that `value` names: a string, a `T.float16`, a torch or NumPy dtype, Python's float, int, bool.
 
     Raises TypeProblem TL210 for what is none and Unsupported TL303 for one that is not there yet."""
-    name = getattr(value, "name", None) if type(value).__module__.startswith("numpy") else value
+    name = value
+    if isinstance(value, type) and value.__module__ in ("numpy", "ml_dtypes"):
+        name = value.__name__
+    elif type(value).__module__.startswith("numpy"):
+        name = getattr(value, "name", value)
     try:
         return DType(name)
     except ValueError:

@@ -14,6 +14,7 @@ from tilelang.frontend.helpers import with_helpers
 from tilelang.frontend.rewrite import rewrite_function
 from tilelang.frontend.source import function_tree
 
+_INNER = "__tl_function"
 # Rewriting depends on a function's source and free names only, so every instance of a closure shares one code object.
 _CODES: dict[tuple[str, CodeType], tuple[ast.FunctionDef, CodeType]] = {}
 
@@ -38,6 +39,8 @@ def compile_inside(inner: ast.stmt, original: CodeType) -> CodeType:
 
     It is compiled inside a function whose parameters are these names, so that they are free in the new code as well; that outer
     function never runs.  SyntaxProblem TL101 where Python refuses the text."""
+    if isinstance(inner, ast.FunctionDef):
+        inner.name = _INNER  # its own name must stay free in it, as a recursive function's is
     names = [ast.arg(arg=name) for name in original.co_freevars]
     arguments = ast.arguments(posonlyargs=[], args=names, kwonlyargs=[], kw_defaults=[], defaults=[])
     outer = ast.FunctionDef(name="__tl_closure", args=arguments, body=[inner], decorator_list=[], returns=None, type_comment=None)
@@ -48,7 +51,9 @@ def compile_inside(inner: ast.stmt, original: CodeType) -> CodeType:
         code = compile(module, original.co_filename, "exec", dont_inherit=True)
     except (SyntaxError, ValueError, RecursionError) as error:
         raise SyntaxProblem(f"{original.co_name} cannot be compiled as Python: {error}", code="TL101") from error
-    return _inner(_inner(code, "__tl_closure"), original.co_name)
+    return _inner(_inner(code, "__tl_closure"), _INNER if isinstance(inner, ast.FunctionDef) else "<lambda>").replace(
+        co_name=original.co_name, co_qualname=original.co_qualname
+    )
 
 
 def _inner(code: CodeType, name: str) -> CodeType:

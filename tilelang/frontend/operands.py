@@ -9,7 +9,7 @@ from tilelang.frontend.builder import Builder
 from tilelang.frontend.describe import expr_text, place_text, shape_text, tile_text
 from tilelang.frontend.specs import value_name
 from tilelang.ir.buffer import Buffer, Region
-from tilelang.ir.expr import Expr, Load
+from tilelang.ir.expr import Binary, Expr, Load, Select
 from tilelang.ir.types import Scope
 
 Operand = Buffer | Region | Load
@@ -17,24 +17,30 @@ Operand = Buffer | Region | Load
 
 def check_reads(builder: Builder, value: object) -> None:
     """Checks every element read anywhere in a field of a statement.  Bodies were checked statement by statement."""
-    from tilelang.ir.walk import children
-
     if isinstance(value, tuple):
         for item in value:
             check_reads(builder, item)
     elif isinstance(value, (Expr, Region)):
-        if isinstance(value, Load):
-            check_element(builder, value)
-        for child in children(value):
-            if isinstance(child, Expr):
-                check_reads(builder, child)
+        _check_expression(builder, value, builder.is_conditional())
 
 
-def check_element(builder: Builder, element: Load) -> None:
+def _check_expression(builder: Builder, node: Expr | Region, guarded: bool) -> None:
+    """`guarded`: whether the node may stay unevaluated, in which case an index that varies may be out of range."""
+    from tilelang.ir.walk import children
+
+    if isinstance(node, Load):
+        check_element(builder, node, guarded)
+    for at, child in enumerate(children(node)):
+        if isinstance(child, Expr):
+            lazy = at > 0 and (isinstance(node, Select) or (isinstance(node, Binary) and node.op in ("and", "or")))
+            _check_expression(builder, child, guarded or lazy)
+
+
+def check_element(builder: Builder, element: Load, guarded: bool) -> None:
     """ShapeProblem TL203 where an index is past the end for certain; TypeProblem TL213 where it is no integer."""
     for axis, (index, size) in enumerate(zip(element.indices, element.buffer.shape, strict=True)):
         _check_integer(index, element.buffer, axis)
-        _check_inside(builder, element, axis, index, 1, size)
+        _check_inside(builder, element, axis, index, 1, size, guarded)
 
 
 def as_operand(value: object, what: str) -> Operand:
@@ -99,12 +105,13 @@ def _static(builder: Builder, region: Region) -> Region:
 
 def _checked(builder: Builder, region: Region, exact: bool) -> Region:
     """ShapeProblem TL203 for a slice past the end.  A tile placed by a bare element may hang over a global buffer's end."""
+    guarded = builder.is_conditional()
     for axis, (base, extent, size) in enumerate(zip(region.base, region.extents, region.buffer.shape, strict=True)):
         _check_integer(base, region.buffer, axis)
         if exact or region.buffer.scope is not Scope.GLOBAL:
-            _check_inside(builder, region, axis, base, extent, size)  # type: ignore[arg-type]
+            _check_inside(builder, region, axis, base, extent, size, guarded)  # type: ignore[arg-type]
         else:
-            _check_inside(builder, region, axis, base, 1, size)
+            _check_inside(builder, region, axis, base, 1, size, guarded)
     return region
 
 
@@ -118,12 +125,12 @@ def _check_integer(index: Expr, buffer: Buffer, axis: int) -> None:
         )
 
 
-def _check_inside(builder: Builder, where: Operand, axis: int, base: Expr, extent: int, size: object) -> None:
+def _check_inside(builder: Builder, where: Operand, axis: int, base: Expr, extent: int, size: object, guarded: bool) -> None:
     """A constant base is judged in every scope, one that varies only where the block's own memory is overrun for certain."""
     buffer = where if isinstance(where, Buffer) else where.buffer
     constant = builder.facts.constant(base)
     found = (constant, constant) if constant is not None else None
-    if found is None and buffer.scope is not Scope.GLOBAL and not builder.is_conditional():
+    if found is None and buffer.scope is not Scope.GLOBAL and not guarded:
         found = builder.facts.attained_range(base)
     if found is None or not isinstance(size, int) or (found[0] >= 0 and found[1] + extent <= size):
         return
