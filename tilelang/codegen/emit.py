@@ -7,14 +7,16 @@ from contextlib import contextmanager
 
 INDENT = "  "
 
-# C++ keywords and the names our text uses itself; a user's name that is one of these gets a suffix.
+# C++ keywords, the names our text uses itself, and macros that plain nvcc brings; a user's name that is one of these gets a suffix.
 RESERVED = frozenset(
     """alignas alignof and and_eq asm auto bitand bitor bool break case catch char class compl const constexpr const_cast continue
     decltype default delete do double dynamic_cast else enum explicit export extern false float for friend goto if inline int long
     mutable namespace new noexcept not not_eq nullptr operator or or_eq private protected public register reinterpret_cast return
     short signed sizeof static static_assert static_cast struct switch template this throw true try typedef typeid typename union
     unsigned using virtual void volatile wchar_t while xor xor_eq tl min max threadIdx blockIdx blockDim gridDim warpSize
-    shared_memory CUtensorMap uint8_t uint16_t uint32_t uint64_t int8_t int16_t int32_t int64_t half main""".split()
+    shared_memory CUtensorMap uint8_t uint16_t uint32_t uint64_t int8_t int16_t int32_t int64_t half main
+    abs expf logf log2f sqrtf rsqrtf tanhf floorf ceilf fabsf rintf truncf sinf cosf erff fminf fmaxf powf
+    NULL EOF INFINITY NAN HUGE_VAL assert stdin stdout stderr linux unix""".split()
 )
 
 
@@ -56,7 +58,7 @@ class Names:
 def identifier(text: str) -> str:
     """A C identifier for any name: letters that C does not have become _uXXXX, a reserved start or too long a name is mended."""
     name = "".join(c if re.match(r"[A-Za-z0-9_]", c) else f"_u{ord(c):04x}" for c in text) or "unnamed"
-    if name[0].isdigit() or name.startswith("__") or (name[0] == "_" and name[1:2].isupper()):
+    if name[0].isdigit() or name.startswith(("__", "TL_")) or (name[0] == "_" and name[1:2].isupper()):
         name = "v" + name
     return name[:80]
 
