@@ -120,7 +120,8 @@ class Activation(Expressions, Loops):
             if old is not None and taken:
                 raise SyntaxProblem(
                     f"the loop variable {name!r} takes a name that has a value already",
-                    code="TL104", hint="give it another name", notes=(f"{name} is first bound here: {old.span}",) if old.span else (),
+                    code="TL104", hint="give it another name",
+                    notes=(f"{name} is first bound here: {old.span}",) if old.span else (),
                 )  # fmt: skip
             self.names[name] = Binding(value, self.builder.region, self.builder.span)
 

@@ -68,7 +68,7 @@ def _tensor_spec(shape: object, dtype: object) -> TensorSpec:
         raise
 
 
-def annotations(function: FunctionType, file: str) -> dict[str, Any]:
+def annotation_values(function: FunctionType, file: str) -> dict[str, Any]:
     """The values of a function's annotations, evaluated where `from __future__ import annotations` made them text."""
     found = dict(function.__annotations__)
     if not function.__code__.co_flags & _FUTURE_ANNOTATIONS:

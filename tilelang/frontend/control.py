@@ -147,13 +147,14 @@ def _kernel_loop(activation: Activation, pattern: object, spec: LoopSpec | Paral
             f"this loop has {rank} variable{'s' if rank > 1 else ''} and {len(names)} names for them", code="TL118"
         )
     with activation.builder.loop(spec, *names) as found:  # type: ignore[arg-type]
-        points = found if isinstance(found, tuple) else (found,)
+        points: list[object] = list(found) if isinstance(found, tuple) else [found]
         if isinstance(pattern, tuple):
-            items: object = points
-        else:
-            items = points if len(points) > 1 else points[0]
-        activation.bind_loop(names, points if isinstance(pattern, tuple) or len(points) == 1 else (points,))  # type: ignore[arg-type]
-        yield items
+            activation.bind_loop(names, tuple(points))  # type: ignore[arg-type]
+            yield tuple(points)
+            return
+        value = points[0] if len(points) == 1 else tuple(points)
+        activation.bind_loop(names, (value,))  # type: ignore[arg-type]
+        yield value
 
 
 def _jump(builder: Builder, kind: type[tile.Stmt], word: str) -> bool:

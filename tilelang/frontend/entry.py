@@ -9,7 +9,7 @@ from typing import Any
 
 from tilelang.errors import Span, SyntaxProblem, TileError, TypeProblem
 from tilelang.frontend.activation import Activation
-from tilelang.frontend.annotations import Ref, TensorSpec, annotations, scalar_dtype
+from tilelang.frontend.annotations import Ref, TensorSpec, annotation_values, scalar_dtype
 from tilelang.frontend.builder import Builder, current
 from tilelang.frontend.functions import rewritten
 from tilelang.frontend.problems import located
@@ -55,7 +55,7 @@ def _parameters(builder: Builder, function: FunctionType, tree: ast.FunctionDef)
                 code="TL113",
                 span=node_span(file, extra),
             )
-    known = annotations(function, file)
+    known = annotation_values(function, file)
     result = []
     for argument in (*arguments.posonlyargs, *arguments.args):
         span = node_span(file, argument)
@@ -94,7 +94,7 @@ class Macro:
         _, run = rewritten(self.function)
         outer = builder.span, builder.names
         activation = Activation(builder, self.function.__code__.co_filename, is_macro=True)
-        references = {name for name, value in annotations(self.function, activation.file).items() if value is Ref}
+        references = {name for name, value in annotation_values(self.function, activation.file).items() if value is Ref}
         values = [activation.argument(name, value, name in references) for name, value in bound.arguments.items()]
         try:
             result = run(activation, *values)

@@ -128,13 +128,13 @@ class _Statements:
         return result
 
     def statement(self, node: ast.stmt) -> list[ast.stmt]:
-        method = getattr(self, f"visit_{type(node).__name__}", None)
-        if method is None:
+        name = f"visit_{type(node).__name__}"
+        if not hasattr(self, name):
             word = _WORDS.get(type(node), type(node).__name__)
             self.refuse(
                 node, f"`{word}` has no meaning in a kernel", _HINTS.get(type(node), "see the statements a kernel may hold")
             )
-        new: list[ast.stmt] = method(node)
+        new: list[ast.stmt] = getattr(self, name)(node)
         for statement in new:
             for part in ast.walk(statement):
                 if "lineno" in part._attributes and not hasattr(part, "lineno"):
@@ -154,7 +154,7 @@ class _Statements:
         return ast.Expr(call("at", *(ast.Constant(number) for number in numbers), *(string(name) for name in names)))
 
     def value(self, node: ast.expr) -> ast.expr:
-        return self.expressions.visit(node)
+        return self.expressions.visit(node)  # type: ignore[return-value]
 
     def temporary(self) -> str:
         self.count += 1

@@ -47,7 +47,7 @@ class ExpressionRewriter(ast.NodeTransformer):
 
     def helper(self, node: ast.FunctionDef) -> ast.FunctionDef:
         """A nested plain function, with its expressions rewritten and its statements as they are."""
-        node.body = [self.visit(statement) for statement in node.body]
+        node.body = [self.visit(statement) for statement in node.body]  # type: ignore[misc]
         return node
 
     def loop_head(self, node: ast.expr) -> ast.expr:

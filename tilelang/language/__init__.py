@@ -30,7 +30,8 @@ from tilelang.language.math import *  # noqa: F403
 from tilelang.language.tile_ops import *  # noqa: F403
 from tilelang.language.types import *  # noqa: F403
 
-__all__ = list(_alloc.__all__)
+__all__: list[str] = []
+__all__ += _alloc.__all__
 __all__ += _kernel.__all__
 __all__ += _loops.__all__
 __all__ += _math.__all__
