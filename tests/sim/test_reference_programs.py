@@ -28,8 +28,10 @@ def functions_of(name: str) -> dict[str, Callable[..., tile.Kernel]]:
 
 @pytest.mark.parametrize(
     ("m", "n", "k", "blocks"),
-    [(512, 512, 512, (128, 128, 64)), (200, 136, 72, (64, 128, 32)), (100, 100, 1056, (128, 128, 64)), (256, 384, 64, (128, 128, 64))],
-)
+    [
+        (512, 512, 512, (128, 128, 64)), (200, 136, 72, (64, 128, 32)), (100, 100, 1056, (128, 128, 64)), (256, 384, 64, (128, 128, 64)),
+    ],
+)  # fmt: skip
 @pytest.mark.parametrize("num_stages", [0, 3])
 def test_matmul(m, n, k, blocks, num_stages):
     rng = np.random.default_rng(m + n + k)

@@ -318,7 +318,7 @@ def _reduce(stmt: tile.Reduce, frame: Frame) -> None:
     result = _fold(combine, np.abs(items) if absolute else items, first).reshape(dst.extents)
     if not stmt.clear:
         old = values.convert(_read_box(stmt.dst, frame).read(), target, common)
-        result = combine(np.abs(old) if absolute else old, result)
+        result = combine(old, result)  # abssum and absmax take src's absolute values, not the old one's
     _write_box(dst, values.convert(result, common, target), frame)
 
 
