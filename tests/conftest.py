@@ -34,6 +34,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.skip(reason=reason))
 
 
+@pytest.fixture(scope="session", autouse=True)
+def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """No test finds what an earlier run compiled, and none leaves anything in the user's cache."""
+    os.environ["TILELANG_CACHE_DIR"] = str(tmp_path_factory.mktemp("cache"))
+
+
 RunPython = Callable[..., subprocess.CompletedProcess[str]]
 
 

@@ -191,10 +191,9 @@ def test_many_threads_at_once(torch):
 
 def test_faults_are_named(torch):
     made, good = axpy(64, 64), torch.zeros((64, 64), device="cuda")
-    flat = torch.zeros(64 * 64 + 1, device="cuda")
     faults = {
         "TL501": (good, good), "TL502": (good, None, 1.0), "TL503": (good, good.half(), 1.0), "TL505": (good, good[:32], 1.0),
-        "TL541": (good, good.T, 1.0), "TL542": (good, good.cpu(), 1.0), "TL543": (good, flat[1:].view(64, 64), 1.0),
+        "TL541": (good, good.T, 1.0), "TL542": (good, good.cpu(), 1.0),
         "TL507": (good, good, "1"),
     }  # fmt: skip
     for code, arguments in faults.items():

@@ -155,13 +155,24 @@ def memory_refusal(found: Signature, values: list[int | None], device: int) -> A
     return caught.value
 
 
-def test_alignment_counts_on_a_gpu():
+def test_elements_are_aligned_to_their_size_on_a_gpu():
     found = signature(add(), 2)
-    found.check_memory([0x1000, 0x2000, 0x3000], 0)
-    found.check_memory([0x1002, 0x2000, 0x3000], CPU)
-    error = memory_refusal(found, [0x1000, 0x2008, 0x3000], 0)
+    found.check_memory([0x1002, 0x2004, 0x3008], 0)
+    found.check_memory([0x1001, 0x2000, 0x3000], CPU)
+    error = memory_refusal(found, [0x1000, 0x2007, 0x3000], 0)
     assert (error.code, error.hint) == ("TL543", "pass a copy: B.clone()")
-    assert error.message == "add: parameter B: expected an address that is a multiple of 16 bytes, got 0x2008, a multiple of 8"
+    assert error.message == (
+        "add: parameter B: expected an address that is a multiple of 2 bytes, the size of float16, got 0x2007, a multiple of 1"
+    )
+
+
+def test_alignments_below_sixteen_bytes():
+    found = signature(add(), None)
+    assert found.alignments([0x1000, 0x2010, 0x30F0]) == ()
+    assert found.alignments([0x1002, 0x2014, 0x3018]) == ((0, 2), (1, 4), (2, 8))
+    scalar = signature(kernel(tensor("A", 4), Var("s", DType("int32")), tensor("C", 4)), None)
+    assert scalar.alignments([0x1006, b"\1\0\0\0", 0x1000]) == ((0, 2),)
+    assert signature(kernel(tensor("A", 0, 8), tensor("C", 0, 8)), None).alignments([0x1002, 0]) == ()
 
 
 @pytest.mark.parametrize("other", [0x1000, 0x1010, 0xFF0, 0x103F - 63])

@@ -13,7 +13,7 @@ import tilelang
 from tests.runtime.kernels import add, kernel, tensor
 from tests.runtime.test_kernel import TEXT, device_kernel
 from tilelang.errors import ArgumentError, KernelError, TypeProblem, Unsupported
-from tilelang.runtime import cache, jit, nvrtc
+from tilelang.runtime import jit, nvrtc
 from tilelang.runtime.device import Gpu, Probe
 
 WIDTH = 8
@@ -24,7 +24,8 @@ def compiler(monkeypatch):
     """Lowering and printing by stand-ins, on a machine without a GPU; returns what was compiled."""
     seen: list[Any] = []
 
-    def compile_kernel(program: Any, target: Any, options: Any) -> Any:
+    def compile_kernel(program: Any, target: Any, options: Any, alignments: Any) -> Any:
+        assert alignments == {}
         seen.append((program, target, options))
         return types.SimpleNamespace(device=device_kernel(), decisions=())
 
@@ -201,62 +202,6 @@ def test_a_call_that_does_not_fit_the_function_is_pythons_own_error():
         tilelang.jit(factory)()
 
 
-# ---- the cache of compiled programs
-
-
-@pytest.fixture
-def counted(monkeypatch):
-    """A fresh cache; returns the texts that NVRTC was asked to compile."""
-    texts: list[str] = []
-    real = nvrtc.compile_text
-    monkeypatch.setattr(nvrtc, "compile_text", lambda text, **k: texts.append(text) or real(text, **k))
-    monkeypatch.setattr(cache, "_cache", cache._Cache(True))
-    return texts
-
-
-def test_a_program_is_compiled_once(counted):
-    assert tilelang.compile(add()).cubin is tilelang.compile(add()).cubin
-    assert len(counted) == 1
-
-
-def test_every_part_of_the_key_counts(counted):
-    base = {"text": TEXT, "headers": {}, "arch": "sm_90a", "options": (), "name": "add", "standalone": str}
-    changes = [{}, {"text": TEXT + "\n"}, {"headers": {"a.cuh": ""}}, {"options": ("--use_fast_math",)}, {"arch": "sm_90"}]
-    for change in changes:
-        cache.compile_cached(**{**base, **change})
-    assert len(counted) == len(changes)
-    for change in changes:
-        cache.compile_cached(**{**base, **change})
-    assert len(counted) == len(changes)
-
-
-def test_the_cache_can_be_off(counted):
-    assert tilelang.is_cache_enabled()
-    tilelang.disable_cache()
-    assert not tilelang.is_cache_enabled()
-    for _ in range(2):
-        _ = tilelang.compile(add()).cubin
-    assert len(counted) == 2
-    tilelang.enable_cache()
-    for _ in range(2):
-        _ = tilelang.compile(add()).cubin
-    assert len(counted) == 3
-
-
-def test_the_environment_can_switch_it_off(run_python):
-    code = "import tilelang; print(tilelang.is_cache_enabled())"
-    assert run_python("-c", code, TILELANG_DISABLE_CACHE="1").stdout == "False\n"
-    assert run_python("-c", code, TILELANG_DISABLE_CACHE="0").stdout == "True\n"
-
-
-def test_what_is_kept_is_bounded(counted, monkeypatch):
-    monkeypatch.setattr(cache, "_LIMIT", 2)
-    monkeypatch.setattr(nvrtc, "compile_text", lambda text, **k: text)
-    for i in range(5):
-        cache.compile_cached(f"{i}", {}, "sm_90a", (), "add", str)
-    assert [key.text for key in cache._cache.entries] == ["3", "4"]
-
-
 # ---- pass configurations, flags, logging, helpers
 
 
@@ -288,6 +233,11 @@ def test_unknown_keys_and_keys_without_effect_are_said(warnings_of):
         ["pass_configs: 'tl.disable_wgmma' has no effect here"],
     )
     assert warnings_of({"tl.disable_wgmma": False}) == ({"tl.disable_wgmma": False}, [])
+
+
+def test_keys_that_the_passes_read_are_not_warned_about(warnings_of, monkeypatch):
+    monkeypatch.setattr(sys.modules["tilelang.passes.pipeline"], "OPTIONS", {"tl.disable_wgmma"}, raising=False)
+    assert warnings_of({"tl.disable_wgmma": True}) == ({"tl.disable_wgmma": True}, [])
 
 
 @pytest.mark.parametrize("configs", [["tl.disable_wgmma"], {1: True}])

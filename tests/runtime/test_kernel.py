@@ -17,7 +17,7 @@ from tilelang.ir.types import DType
 from tilelang.runtime import allocate, call, launch
 from tilelang.runtime.args import signature
 from tilelang.runtime.device import Probe
-from tilelang.runtime.kernel import JITKernel, Program
+from tilelang.runtime.kernel import Image, JITKernel, Program
 from tilelang.target import SM_90A
 from tilelang.trace import Decision, Rejection
 
@@ -79,7 +79,7 @@ class FakeLauncher:
 def loaded(monkeypatch):
     """Every JITKernel is loaded on every GPU as one FakeLauncher per GPU."""
     found: dict[int, FakeLauncher] = {}
-    monkeypatch.setattr(JITKernel, "_load", lambda self, device: found.setdefault(device, FakeLauncher()))
+    monkeypatch.setattr(JITKernel, "_load", lambda self, device, alignments: found.setdefault(device, FakeLauncher()))
     return found
 
 
@@ -223,13 +223,18 @@ def test_the_short_way_leaves_every_fault_to_the_long_one(torch, loaded, make, c
     assert loaded == {}
 
 
+def shifted(torch: Any, offset_bytes: int, *shape: int) -> Any:
+    """A CUDA tensor whose address is a multiple of 256 bytes plus `offset_bytes`."""
+    made = cuda(torch, *shape)
+    made.array = aligned(made.shape, np.float16, offset_bytes=offset_bytes)
+    return made
+
+
 def test_strides_alignment_and_overlap_on_a_gpu(torch, loaded):
     made, good = jitted(add(), None), cuda(torch)
     turned = cuda(torch, 8, 4)
     turned.array = turned.array.T
-    shifted = cuda(torch)
-    shifted.array = aligned((4, 8), np.float16, offset_bytes=2)
-    for argument, code in ((turned, "TL541"), (shifted, "TL543")):
+    for argument, code in ((turned, "TL541"), (shifted(torch, 1), "TL543")):
         with pytest.raises(ArgumentError) as caught:
             made(good, argument, cuda(torch))
         assert caught.value.code == code
@@ -237,6 +242,77 @@ def test_strides_alignment_and_overlap_on_a_gpu(torch, loaded):
         made(good, cuda(torch), good)
     assert caught.value.code == "TL544"
     assert all(not launcher.launches for launcher in loaded.values())
+
+
+@pytest.fixture
+def variants(monkeypatch):
+    """What is asked of the compiler for each variant - kernel, configuration, options, alignments by name - and the stand-ins for
+    loaded kernels by text and GPU."""
+    asked: list[Any] = []
+    launchers: dict[Any, FakeLauncher] = {}
+
+    def make_program(func, target, configs, options, alignments):
+        asked.append((func.name, dict(configs), options, {buffer.name: size for buffer, size in alignments.items()}))
+        return Program(func, target, device_kernel(), (), f"// {len(asked)}\n{TEXT}", options)
+
+    monkeypatch.setattr("tilelang.runtime.kernel.make_program", make_program)
+    monkeypatch.setattr("tilelang.runtime.kernel.check_architecture", lambda *_: None)
+    monkeypatch.setattr(Image, "load", lambda self, device: launchers.setdefault((self.program.text, device), FakeLauncher()))
+    return asked, launchers
+
+
+def test_less_alignment_takes_a_variant_that_is_compiled_once_and_said_once(torch, variants, caplog):
+    asked, launchers = variants
+    made, good, eight = jitted(add(), None), cuda(torch), shifted(torch, 8)
+    with caplog.at_level(logging.INFO, "tilelang"):
+        for other in (good, eight, eight, shifted(torch, 24), good):
+            made(good, other, cuda(torch))
+    assert asked == [("add", {}, (), {"B": 8})]
+    said = (
+        "add is called with B at a multiple of 8 bytes: a variant for such addresses is compiled once; it may be slower than the "
+        "kernel for addresses that are multiples of 16 bytes"
+    )
+    assert [record.message for record in caplog.records] == [said]
+    assert {text: len(found.launches) for (text, _), found in launchers.items()} == {TEXT: 2, f"// 1\n{TEXT}": 3}
+
+
+def test_each_set_of_alignments_has_its_variant(torch, variants):
+    asked, _ = variants
+    made = jitted(add(), None)
+    for offsets in ((2, 0, 0), (4, 0, 0), (4, 0, 2), (2, 0, 0), (0, 0, 0)):
+        made(*(shifted(torch, offset) for offset in offsets))
+    assert [alignments for *_, alignments in asked] == [{"A": 2}, {"A": 4}, {"A": 4, "C": 2}]
+
+
+def test_one_variant_serves_every_gpu_and_the_kernel_itself_is_not_needed_for_it(torch, variants):
+    asked, launchers = variants
+    made = jitted(add(), None)
+    for device in (0, 1, 0):
+        tensors = [shifted(torch, 4) for _ in range(3)]
+        for one in tensors:
+            one.device = type(one.device)("cuda", device)
+        made(*tensors)
+    assert len(asked) == 1
+    assert sorted(device for _, device in launchers) == [0, 1]
+    assert TEXT not in {text for text, _ in launchers}
+
+
+def test_a_variant_that_cannot_be_compiled_fails_each_time_and_leaves_the_kernel_usable(torch, variants, monkeypatch):
+    def refused(*_):
+        raise Unsupported("no", code="TL301")
+
+    monkeypatch.setattr("tilelang.runtime.kernel.make_program", refused)
+    made, good = jitted(add(), None), cuda(torch)
+    for _ in range(2):
+        with pytest.raises(Unsupported):
+            made(good, shifted(torch, 2), cuda(torch))
+    made(good, good, cuda(torch))
+
+
+def test_results_are_always_aligned(torch, variants):
+    asked, _ = variants
+    jitted(add())(shifted(torch, 2), cuda(torch))
+    assert asked[0][-1] == {"A": 2}
 
 
 def test_other_arrays_run_on_their_stream_and_are_waited_for(loaded, monkeypatch):

@@ -11,6 +11,7 @@ import pytest
 
 from tests.runtime.kernels import tensor
 from tilelang.errors import ArchMismatch, InternalError, ToolchainFailed
+from tilelang.ir.buffer import Buffer
 from tilelang.ir.device import DeviceKernel, TensorMap
 from tilelang.ir.expr import Var, as_expr
 from tilelang.ir.types import DType
@@ -85,16 +86,18 @@ def record(name: str, *shape: int) -> TensorMap:
     )  # fmt: skip
 
 
-def device_kernel(*maps: TensorMap, grid: tuple[Any, ...] = (3, 2), scalars: tuple[Var, ...] = ()) -> DeviceKernel:
+def device_kernel(
+    *maps: TensorMap, grid: tuple[Any, ...] = (3, 2), scalars: tuple[Var, ...] = (), pointers: tuple[Buffer, ...] = ()
+) -> DeviceKernel:
     return DeviceKernel(
-        name="add", arch="sm_90a", title="", grid=grid, threads=160, min_blocks_per_sm=1, tensor_maps=maps, scalars=scalars,
-        shared=(), shared_bytes=98304, barriers=(), setup=(), roles=(),
+        name="add", arch="sm_90a", title="", grid=grid, threads=160, min_blocks_per_sm=1, tensor_maps=maps, pointers=pointers,
+        scalars=scalars, shared=(), shared_bytes=98304, barriers=(), setup=(), roles=(),
     )  # fmt: skip
 
 
 def launcher(kernel: DeviceKernel, device: int = 0) -> Launcher:
-    maps = len(kernel.tensor_maps)
-    return Launcher(b"cubin", "add", kernel, device, range(maps), range(maps, maps + len(kernel.scalars)))
+    maps, end = len(kernel.tensor_maps), len(kernel.tensor_maps) + len(kernel.scalars)
+    return Launcher(b"cubin", "add", kernel, device, range(maps), range(maps, end), range(end, end + len(kernel.pointers)))
 
 
 def ready(fake: FakeDriver) -> tuple[Launcher, ParameterBlock]:
@@ -158,6 +161,20 @@ def test_parameters_are_maps_then_scalars(fake):
     a, b, n, s = parameters(block, 128, 128, 4, 8)
     assert struct.unpack("<QQ", a[:8] + b[:8]) == (0x1000, 0x2000)
     assert struct.unpack("<id", n + s) == (-3, 0.5)
+
+
+def test_pointers_come_between_maps_and_scalars(fake):
+    n = Var("n", DType("int32"))
+    kernel = device_kernel(record("A", 4, 8), scalars=(n,), pointers=(tensor("A", 4, 8), tensor("B", 3)))
+    block = launcher(kernel).build((0x1000, pack(n.dtype, 7), 0x1000, 0x7FFF12345678))
+    a_map, a, b, scalar = parameters(block, 128, 8, 8, 4)
+    assert struct.unpack("<Q", a_map[:8]) == (0x1000,)
+    assert struct.unpack("<QQi", a + b + scalar) == (0x1000, 0x7FFF12345678, 7)
+
+
+def test_the_pointer_to_a_tensor_of_no_elements_is_null(fake):
+    kernel = device_kernel(pointers=(tensor("A", 4, 0), tensor("B", 1)))
+    assert parameters(launcher(kernel).build((0xDEAD0, 0xBEEF0)), 8, 8) == [bytes(8), struct.pack("<Q", 0xBEEF0)]
 
 
 def test_maps_are_aligned_in_memory(fake):

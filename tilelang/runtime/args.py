@@ -4,7 +4,7 @@ A call passes the parameters in order without those that `out_idx` makes results
 array, dtype, rank, shape, strides (row-major, contiguous), one device for all, write access, pointer alignment, overlap.  Codes:
 
     TL501 count   TL502 None or no array   TL503 dtype   TL504 rank   TL505 shape   TL506 read-only   TL507 scalar
-    TL541 strides   TL542 device   TL543 alignment   TL544 overlap   TL545 keyword   TL546 no way to allocate
+    TL541 strides   TL542 device   TL543 alignment to the dtype   TL544 overlap   TL545 keyword   TL546 no way to allocate
 """
 from __future__ import annotations
 
@@ -23,7 +23,11 @@ from tilelang.ir.types import DType
 from tilelang.ir.walk import walk
 from tilelang.runtime.arrays import CPU, ELSEWHERE, ArrayView, row_major, view
 
+# what kernels are compiled for; a call with less takes a variant of the kernel
 POINTER_ALIGNMENT_BYTES = 16
+
+# (position, bytes) of the tensors of a call whose addresses are multiples of fewer than 16 bytes
+Alignments = tuple[tuple[int, int], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,14 +181,23 @@ class Signature:
                 raise self.mismatch(param, expected, f"one on {value.device_name}", "TL542")
         return pairs[0][1].device if pairs else CPU
 
+    def alignments(self, values: Sequence[Any]) -> Alignments:
+        """What the addresses of a call (`values` by parameter) are multiples of, where that is less than 16 bytes."""
+        found = []
+        for param in self.tensors:
+            address = values[param.position]
+            if address % POINTER_ALIGNMENT_BYTES and param.size_bytes:
+                found.append((param.position, address & -address))
+        return tuple(found)
+
     def check_memory(self, values: Sequence[Any], device: int) -> None:
-        """What depends on addresses (`values` by parameter; None where there is none): alignment on a GPU, and results that share
-        bytes with another argument."""
+        """What depends on addresses (`values` by parameter; None where there is none): on a GPU whole elements, and results that
+        share bytes with another argument."""
         spans = [(p, at, at + p.size_bytes) for p in self.tensors if (at := values[p.position]) is not None and p.size_bytes]
         for param, start, _ in spans:
-            if device != CPU and start % POINTER_ALIGNMENT_BYTES:
+            if device != CPU and start % param.dtype.bytes:
                 raise self.mismatch(
-                    param, f"an address that is a multiple of {POINTER_ALIGNMENT_BYTES} bytes",
+                    param, f"an address that is a multiple of {param.dtype.bytes} bytes, the size of {param.dtype}",
                     f"{start:#x}, a multiple of {start & -start}", "TL543", f"pass a copy: {param.name}.clone()",
                 )  # fmt: skip
         for param, start, end in spans:

@@ -8,9 +8,9 @@ from typing import Any
 from tilelang.errors import InternalError
 from tilelang.ir import tile
 from tilelang.runtime import allocate
-from tilelang.runtime.args import Bound, ScalarParam, Signature
+from tilelang.runtime.args import Alignments, Bound, ScalarParam, Signature
 from tilelang.runtime.arrays import CPU, LEGACY_STREAM, ArrayView, as_numpy, current_stream, framework_of, view
-from tilelang.runtime.launch import Launcher, Values, pack, synchronize
+from tilelang.runtime.launch import Launcher, ParameterBlock, Values, pack, synchronize
 from tilelang.runtime.log import logger
 
 # frameworks whose current stream we launch on, so that their later work is ordered after ours
@@ -19,11 +19,13 @@ _said_cpu: set[str] = set()
 
 
 class Caller:
-    """Calls of one kernel.  `load` gives its loaded form for a GPU by ordinal; it is asked once per GPU."""
+    """Calls of one kernel.  `load` gives its loaded form for a GPU by ordinal and for the alignments of a call; it is asked once
+    for each pair of them."""
 
-    def __init__(self, kernel: tile.Kernel, signature: Signature, load: Callable[[int], Launcher]) -> None:
+    def __init__(self, kernel: tile.Kernel, signature: Signature, load: Callable[[int, Alignments], Launcher]) -> None:
         self._kernel, self._signature, self._load = kernel, signature, load
-        self._launchers: dict[int, Launcher] = {}
+        self._launchers: dict[int, Launcher] = {}  # by GPU, for addresses that are multiples of 16 bytes
+        self._variants: dict[tuple[int, Alignments], Launcher] = {}
         self._torch: TorchPath | None = None
 
     def __call__(self, arguments: tuple[Any, ...]) -> Any:
@@ -41,13 +43,24 @@ class Caller:
 
     def _launch(self, device: int, stream: int, values: Values) -> None:
         launcher = self._launchers.get(device)
-        if launcher is None:
-            launcher = self._launchers.setdefault(device, self._load(device))
-        block = launcher.block(values)
-        if block is None:
-            self._signature.check_memory(values, device)
-            block = launcher.build(values)
+        block = launcher.block(values) if launcher is not None else None
+        if launcher is None or block is None:
+            launcher, block = self._prepared(device, values)
         launcher.launch(stream, block)
+
+    def _prepared(self, device: int, values: Values) -> tuple[Launcher, ParameterBlock]:
+        """The kernel for the alignments of these values, and its parameters."""
+        alignments = self._signature.alignments(values)
+        launcher = self._variants.get((device, alignments))
+        block = launcher.block(values) if launcher is not None else None
+        if launcher is not None and block is not None:
+            return launcher, block
+        self._signature.check_memory(values, device)
+        if launcher is None:
+            launcher = self._variants.setdefault((device, alignments), self._load(device, alignments))
+            if not alignments:
+                self._launchers[device] = launcher
+        return launcher, launcher.build(values)
 
     def _slow(self, arguments: tuple[Any, ...]) -> Any:
         """Any arrays, checked one by one."""

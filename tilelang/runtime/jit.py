@@ -15,9 +15,10 @@ from tilelang.ir import tile
 from tilelang.runtime.args import signature
 from tilelang.runtime.arrays import is_array
 from tilelang.runtime.device import probe
-from tilelang.runtime.kernel import JITKernel, Program
+from tilelang.runtime.kernel import JITKernel
 from tilelang.runtime.log import logger
 from tilelang.runtime.options import PassConfigKey, normalise, nvrtc_options
+from tilelang.runtime.program import make_program
 from tilelang.target import Target
 
 # other names for "compile with NVRTC, launch from Python", which is the only way here
@@ -43,7 +44,8 @@ def compile(  # noqa: A001 - the public name
     takes.  Where a GPU of the target's architecture is present the cubin is made at once, so that a first call compiles nothing.
     `target_host` is accepted and has no meaning: there is no host code.
 
-    Raises KernelError for a program that cannot be compiled (TL521: a bad `out_idx`), and PlatformError.
+    Raises KernelError for a program that cannot be compiled (TL521: a bad `out_idx`), PlatformError, and InternalError for a
+    fault of this compiler, with a file that reproduces it.
     """
     if not isinstance(func, tile.Kernel):
         raise TypeProblem(
@@ -54,21 +56,11 @@ def compile(  # noqa: A001 - the public name
         raise Unsupported(f"execution backend {execution_backend!r} does not exist here", code="TL363", hint='there is "nvrtc"')
     configs = normalise(pass_configs)
     found = signature(func, out_idx)
-    program = _program(func, Target.parse(target, _capability()), configs, compile_flags)
+    program = make_program(func, Target.parse(target, _capability()), configs, nvrtc_options(configs, compile_flags), {})
     kernel = JITKernel(program, found, configs)
     if any(program.target.runs_on(gpu.capability) for gpu in probe().gpus):
         _compile_now(kernel, _verbose(verbose) or bool(configs.get(PassConfigKey.TL_ENABLE_PTXAS_VERBOSE_OUTPUT)))
     return kernel
-
-
-def _program(
-    func: tile.Kernel, target: Target, configs: Mapping[str, object], compile_flags: str | Sequence[str] | None
-) -> Program:
-    from tilelang.codegen.cuda import emit
-    from tilelang.passes.pipeline import compile_kernel
-
-    lowered = compile_kernel(func, target, configs)
-    return Program(func, target, lowered.device, lowered.decisions, emit(lowered.device), nvrtc_options(configs, compile_flags))
 
 
 def _compile_now(kernel: JITKernel, verbose: bool) -> None:

@@ -4,18 +4,20 @@ from __future__ import annotations
 import sys
 import threading
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NoReturn
 
 from tilelang.errors import ArgumentError, InternalError, PlatformError, Unsupported
 from tilelang.ir import tile
-from tilelang.ir.device import DeviceKernel
+from tilelang.ir.buffer import Buffer
 from tilelang.runtime import cache
-from tilelang.runtime.args import Param, Signature
+from tilelang.runtime.args import POINTER_ALIGNMENT_BYTES, Alignments, Param, Signature
 from tilelang.runtime.call import Caller
 from tilelang.runtime.launch import Launcher, check_architecture
+from tilelang.runtime.log import logger
 from tilelang.runtime.nvrtc import Cubin, Resources
+from tilelang.runtime.program import Program, make_program
 from tilelang.target import Target
 from tilelang.trace import Decision
 
@@ -40,16 +42,44 @@ _ABSENT = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Program:
-    """A kernel in all its forms but the compiled one: device IR, decisions and CUDA text, with how to compile it."""
+class Image:
+    """The compiled form of a program, made when it is first needed."""
 
-    prim_func: tile.Kernel
-    target: Target
-    device: DeviceKernel
-    decisions: tuple[Decision, ...]
-    text: str
-    options: tuple[str, ...]
+    def __init__(self, program: Program) -> None:
+        self.program = program
+        self._lock = threading.Lock()
+        self._compiled: Cubin | None = None
+
+    def cubin(self) -> Cubin:
+        """The compiled program.  Raises InternalError where the text does not compile, Unavailable without NVRTC."""
+        with self._lock:
+            if self._compiled is None:
+                from tilelang.codegen.headers import header_texts
+
+                program = self.program
+                self._compiled = cache.compile_cached(
+                    program.text, header_texts(), program.target.arch, program.options, program.device.name, _standalone
+                )
+            return self._compiled
+
+    def function(self) -> str:
+        """The name of the CUDA function: the only kernel of the program."""
+        names = list(self.cubin().resources)
+        if len(names) != 1:
+            raise InternalError(f"{self.program.device.name}: expected one kernel in the program, got {names}", code="TL956")
+        return names[0]
+
+    def load(self, device: int) -> Launcher:
+        """The kernel on a GPU by ordinal.  Raises ArchMismatch (TL641) for one of another architecture."""
+        kernel, params = self.program.device, self.program.prim_func.params
+        check_architecture(kernel.name, self.program.target, device)
+        positions = {id(param): i for i, param in enumerate(params)}
+        return Launcher(
+            self.cubin().image, self.function(), kernel, device,
+            tensors=[positions[id(record.tensor)] for record in kernel.tensor_maps],
+            scalars=[positions[id(var)] for var in kernel.scalars],
+            pointers=[positions[id(tensor)] for tensor in kernel.pointers],
+        )  # fmt: skip
 
 
 class JITKernel:
@@ -61,8 +91,9 @@ class JITKernel:
     def __init__(self, program: Program, signature: Signature, pass_configs: Mapping[str, object]) -> None:
         self._program, self._signature = program, signature
         self.pass_configs = dict(pass_configs)
+        self._image = Image(program)
         self._lock = threading.Lock()
-        self._compiled: Cubin | None = None
+        self._variants: dict[Alignments, Image] = {}
         self._caller = Caller(program.prim_func, signature, self._load)
 
     def __call__(self, *arguments: Any, **keywords: Any) -> Any:
@@ -141,12 +172,13 @@ class JITKernel:
     @property
     def cubin(self) -> bytes:
         """The compiled image.  Raises InternalError where the text does not compile, Unavailable without NVRTC."""
-        return self._cubin().image
+        return self._image.cubin().image
 
     @property
     def resources(self) -> Resources:
         """Registers, spills and shared memory, as the compiler reported them."""
-        return replace(self._cubin().resources[self._function()], dynamic_shared_bytes=self._program.device.shared_bytes)
+        used = self._image.cubin().resources[self._image.function()]
+        return replace(used, dynamic_shared_bytes=self._program.device.shared_bytes)
 
     @property
     def n_regs(self) -> int:
@@ -162,34 +194,28 @@ class JITKernel:
         """What the compiler decided, one paragraph each: where, what, why, and what was rejected for which reason."""
         return "\n".join(_paragraph(decision) for decision in self.decisions)
 
-    def _cubin(self) -> Cubin:
+    def _load(self, device: int, alignments: Alignments) -> Launcher:
+        """The kernel on a GPU by ordinal, for a call's alignments.  Raises ArchMismatch (TL641), and what `compile` raises."""
+        if not alignments:
+            return self._image.load(device)
+        check_architecture(self._program.device.name, self.target, device)
         with self._lock:
-            if self._compiled is None:
-                from tilelang.codegen.headers import header_texts
+            if alignments not in self._variants:
+                self._variants[alignments] = self._variant(alignments)
+        return self._variants[alignments].load(device)
 
-                program = self._program
-                self._compiled = cache.compile_cached(
-                    program.text, header_texts(), program.target.arch, program.options, program.device.name, _standalone
-                )
-            return self._compiled
-
-    def _function(self) -> str:
-        """The name of the CUDA function: the only kernel of the program."""
-        names = list(self._cubin().resources)
-        if len(names) != 1:
-            raise InternalError(f"{self._program.device.name}: expected one kernel in the program, got {names}", code="TL956")
-        return names[0]
-
-    def _load(self, device: int) -> Launcher:
-        """The kernel on a GPU by ordinal.  Raises ArchMismatch (TL641) for one of another architecture."""
-        kernel = self._program.device
-        check_architecture(kernel.name, self.target, device)
-        positions = {id(param): i for i, param in enumerate(self.prim_func.params)}
-        return Launcher(
-            self.cubin, self._function(), kernel, device,
-            tensors=[positions[id(record.tensor)] for record in kernel.tensor_maps],
-            scalars=[positions[id(var)] for var in kernel.scalars],
+    def _variant(self, alignments: Alignments) -> Image:
+        """The kernel for tensors whose addresses are multiples of fewer than 16 bytes."""
+        program, names = self._program, self._signature.params
+        logger().info(
+            "%s is called with %s: a variant for such addresses is compiled once; it may be slower than the kernel for addresses "
+            "that are multiples of %d bytes", self.prim_func.name,
+            ", ".join(f"{names[position].name} at a multiple of {aligned} bytes" for position, aligned in alignments),
+            POINTER_ALIGNMENT_BYTES,
         )  # fmt: skip
+        params = self.prim_func.params
+        by_buffer = {param: aligned for i, aligned in alignments if isinstance(param := params[i], Buffer)}
+        return Image(make_program(program.prim_func, program.target, self.pass_configs, program.options, by_buffer))
 
 
 def _standalone(text: str) -> str:

@@ -1,11 +1,11 @@
 """Loading a cubin and launching it.
 
 The steady state of a launch is one dictionary look-up, one question about the current context and cuLaunchKernel, all through
-`cuda.bindings.driver`: this was measured faster than ctypes, and cuda.core's launch would convert every argument at every call.
+`cuda.bindings.driver`.
 
-A parameter block - encoded tensor maps, scalars, and the array of pointers that cuLaunchKernel takes - is built once per set of
-addresses and scalars and never changed afterwards, so any number of threads may launch at once.  cuLaunchKernel copies it before
-it returns, which is also what CUDA graph capture relies on.
+A parameter block - encoded tensor maps, pointers, scalars, and the array of addresses that cuLaunchKernel takes - is built once
+per set of addresses and scalars and never changed afterwards, so any number of threads may launch at once.  cuLaunchKernel copies
+it before it returns, which is also what CUDA graph capture relies on.
 """
 from __future__ import annotations
 
@@ -38,16 +38,17 @@ Values = tuple[int | bytes, ...]
 class Launcher:
     """One compiled kernel, loaded on one GPU (`device`, an ordinal).
 
-    `name` is that of the CUDA function.  `tensors` gives for each tensor map the position of its address, and `scalars` for each
-    scalar of the CUDA function the position of its bytes, in the values of a call.  Raises ToolchainFailed (TL622) where the
-    driver cannot load it.
+    `name` is that of the CUDA function.  `tensors` gives for each tensor map the position of its address, `scalars` for each
+    scalar of the CUDA function the position of its bytes, and `pointers` for each of its pointers the position of the address, in
+    the values of a call.  Raises ToolchainFailed (TL622) where the driver cannot load it.
     """
 
     def __init__(
-        self, image: bytes, name: str, kernel: DeviceKernel, device: int, tensors: Sequence[int], scalars: Sequence[int]
-    ) -> None:
+        self, image: bytes, name: str, kernel: DeviceKernel, device: int, tensors: Sequence[int], scalars: Sequence[int],
+        pointers: Sequence[int] = (),
+    ) -> None:  # fmt: skip
         self._kernel, self._device = kernel, device
-        self._tensors, self._scalars = tuple(tensors), tuple(scalars)
+        self._tensors, self._pointers, self._scalars = tuple(tensors), tuple(pointers), tuple(scalars)
         self._blocks: dict[Values, ParameterBlock] = {}
         driver = bindings()
         self._library = call(driver.cuLibraryLoadData, image, [], [], 0, [], [], 0)
@@ -65,7 +66,8 @@ class Launcher:
     def build(self, values: Values) -> ParameterBlock:
         """A new parameter block, kept.  Raises InternalError (TL953) where the driver refuses a tensor map."""
         with _context(self._device):  # the driver encodes a map only under a context
-            block = ParameterBlock(self._kernel, [values[i] for i in self._tensors], [values[i] for i in self._scalars])
+            places = (self._tensors, self._pointers, self._scalars)
+            block = ParameterBlock(self._kernel, *([values[i] for i in part] for part in places))
         if len(self._blocks) >= _BLOCKS_LIMIT:
             self._blocks.clear()
         self._blocks[values] = block
@@ -91,26 +93,31 @@ class Launcher:
 
 
 class ParameterBlock:
-    """The parameters of one launch in memory, and its grid: maps of 128 bytes, scalars of 8, then the pointers to them.
+    """The parameters of one launch in memory, and its grid: maps of 128 bytes, pointers and scalars of 8, then the addresses of
+    all of them.  The pointer to a tensor of no elements is null.
 
     `address` is the array of pointers that cuLaunchKernel takes.  Nothing changes after construction.
     """
 
     __slots__ = ("_memory", "address", "empty", "grid")
 
-    def __init__(self, kernel: DeviceKernel, addresses: Sequence[int | bytes], scalars: Sequence[int | bytes]) -> None:
+    def __init__(
+        self, kernel: DeviceKernel, tensors: Sequence[int | bytes], pointers: Sequence[int | bytes],
+        scalars: Sequence[int | bytes],
+    ) -> None:  # fmt: skip
         self.grid = _grid(kernel.grid, dict(zip(kernel.scalars, map(bytes, scalars), strict=True)))
         self.empty = 0 in self.grid
-        maps = [] if self.empty else [tensormap.encode(m, int(a)) for m, a in zip(kernel.tensor_maps, addresses, strict=True)]
-        parts = [*maps, *(bytes(raw).ljust(_SCALAR_BYTES, b"\0") for raw in scalars)]
+        maps = [] if self.empty else [tensormap.encode(m, int(a)) for m, a in zip(kernel.tensor_maps, tensors, strict=True)]
+        data_of = [0 if 0 in t.shape else int(a) for t, a in zip(kernel.pointers, pointers, strict=True)]
+        parts = [*maps, *(a.to_bytes(8, "little") for a in data_of), *(bytes(raw).ljust(_SCALAR_BYTES, b"\0") for raw in scalars)]
         data = b"".join(parts)
         size = len(data) + ctypes.sizeof(ctypes.c_void_p) * len(parts)
         self._memory = ctypes.create_string_buffer(size + tensormap.ALIGNMENT_BYTES)
         base = -(-ctypes.addressof(self._memory) // tensormap.ALIGNMENT_BYTES) * tensormap.ALIGNMENT_BYTES
         ctypes.memmove(base, data, len(data))
         self.address = base + len(data)
-        pointers = (ctypes.c_void_p * len(parts)).from_address(self.address)
-        pointers[:] = [base + sum(map(len, parts[:i])) for i in range(len(parts))]
+        places = (ctypes.c_void_p * len(parts)).from_address(self.address)
+        places[:] = [base + sum(map(len, parts[:i])) for i in range(len(parts))]
 
 
 def pack(dtype: DType, value: int | float) -> bytes:

@@ -7,19 +7,17 @@ makes it a logged warning.
 """
 from __future__ import annotations
 
-import hashlib
 import os
 import re
-import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
-from pathlib import Path
 from typing import Any
 
 from tilelang.errors import InternalError, ToolchainFailed, Unavailable
 from tilelang.runtime.log import logger
+from tilelang.runtime.saved import save
 
 # code -> why a kernel with this remark is still the kernel that was planned
 ALLOWED_REMARKS: Mapping[str, str] = {}
@@ -87,6 +85,12 @@ def version() -> tuple[int, int]:
     return major, minor
 
 
+def arguments(arch: str, options: tuple[str, ...] = ()) -> tuple[str, ...]:
+    """Everything that NVRTC is told besides the texts, in its order."""
+    # NVRTC's own cache would answer without the report of registers and spills.
+    return (f"--gpu-architecture={arch}", "--std=c++17", "--no-cache", "--ptxas-options=-v", *options)
+
+
 def compile_text(
     text: str,
     *,
@@ -102,19 +106,18 @@ def compile_text(
     saved when the compilation fails.  Raises InternalError (TL951: the text does not compile, TL952: a remark that is not
     allowed), ToolchainFailed (TL621) and Unavailable (TL601).
     """
-    # NVRTC's own cache would answer without the report of registers and spills.
-    arguments = (f"--gpu-architecture={arch}", "--std=c++17", "--no-cache", "--ptxas-options=-v", *options)
-    status, image, log = _run(text, f"{name}.cu", headers or {}, arguments)
+    words = arguments(arch, options)
+    status, image, log = _run(text, f"{name}.cu", headers or {}, words)
     if status == "NVRTC_ERROR_COMPILATION":
         raise InternalError(
             f"the CUDA text of {name} does not compile: {_first_error(log)}",
             code="TL951",
-            notes=(_saved(standalone(text), name), *log.strip().splitlines()),
+            notes=(save(standalone(text), name, ".cu"), *log.strip().splitlines()),
         )
     if status != "NVRTC_SUCCESS":
-        raise ToolchainFailed(f"NVRTC: {status}: {_first_error(log)}", code="TL621", notes=(f"options: {' '.join(arguments)}",))
+        raise ToolchainFailed(f"NVRTC: {status}: {_first_error(log)}", code="TL621", notes=(f"options: {' '.join(words)}",))
     cubin = Cubin(image, parse_resources(log), parse_remarks(log), log)
-    _judge(cubin.remarks, name, lambda: _saved(standalone(text), name))
+    judge(cubin.remarks, name, text, standalone)
     return cubin
 
 
@@ -166,8 +169,9 @@ def parse_remarks(log: str) -> tuple[Remark, ...]:
     return tuple(Remark(match[1], match[2].strip()) for match in _REMARK.finditer(log))
 
 
-def _judge(remarks: tuple[Remark, ...], name: str, saved: Callable[[], str]) -> None:
-    """Fails on a remark that is not allowed."""
+def judge(remarks: tuple[Remark, ...], name: str, text: str, standalone: Callable[[str], str]) -> None:
+    """Raises InternalError (TL952) for a remark that is not allowed; the text is saved.  Done whenever a program is used for the
+    first time, from a cache too: what TILELANG_PTXAS_REMARKS=warn let pass in one process is judged again in the next."""
     bad = tuple(remark for remark in remarks if remark.code not in ALLOWED_REMARKS)
     if not bad:
         return
@@ -178,7 +182,7 @@ def _judge(remarks: tuple[Remark, ...], name: str, saved: Callable[[], str]) -> 
     raise InternalError(
         words,
         code="TL952",
-        notes=(saved(), *(f"{remark.code}: {remark.text}" for remark in bad[1:])),
+        notes=(save(standalone(text), name, ".cu"), *(f"{remark.code}: {remark.text}" for remark in bad[1:])),
         hint="TILELANG_PTXAS_REMARKS=warn runs the kernel as it is: it may be slow",
     )
 
@@ -187,17 +191,3 @@ def _first_error(log: str) -> str:
     """The line of a log that names the failure."""
     lines = [line.strip() for line in log.splitlines() if line.strip()]
     return next((line for line in lines if re.search(r"\b(error|fatal)\b", line)), lines[0] if lines else "no log")
-
-
-def _saved(text: str, name: str) -> str:
-    """Keeps a text that failed and says where; the name comes from its content, so that a repeated failure keeps one file."""
-    folder = Path(os.environ.get("TILELANG_TMP_DIR") or tempfile.gettempdir())
-    path = folder / f"tilelang-{name}-{hashlib.sha256(text.encode()).hexdigest()[:16]}.cu"
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        with tempfile.NamedTemporaryFile("w", dir=folder, suffix=".cu", delete=False) as file:
-            file.write(text)
-        os.replace(file.name, path)
-    except OSError as error:
-        return f"the text could not be saved: {error}"
-    return f"the text is saved in {path}"

@@ -3,6 +3,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
+from importlib import import_module
 
 from tilelang.errors import ArgumentError
 from tilelang.runtime.log import logger
@@ -35,6 +36,7 @@ class PassConfigKey(StrEnum):
     TL_ENABLE_DUMP_IR = "tl.enable_dump_ir"
 
 
+# the keys with an effect on the CUDA compiler; the passes name theirs in `passes.pipeline.OPTIONS`
 _EFFECTIVE = frozenset({
     PassConfigKey.TL_ENABLE_FAST_MATH, PassConfigKey.TL_DISABLE_FAST_MATH, PassConfigKey.TL_PTXAS_REGISTER_USAGE_LEVEL,
     PassConfigKey.TL_ENABLE_PTXAS_VERBOSE_OUTPUT, PassConfigKey.TL_DEVICE_COMPILE_FLAGS,
@@ -59,9 +61,14 @@ def normalise(pass_configs: Mapping[str, object] | None) -> dict[str, object]:
             logger().warning("pass_configs: the key %r does not exist and is ignored%s", name, _nearest(name, known))
             continue
         found[name] = value
-        if value and name not in _EFFECTIVE:
+        if value and name not in _EFFECTIVE and name not in _passes_take():
             logger().warning("pass_configs: %r has no effect here", name)
     return found
+
+
+def _passes_take() -> frozenset[str]:
+    """The keys that the passes read; none where they name none."""
+    return frozenset(getattr(import_module("tilelang.passes.pipeline"), "OPTIONS", ()))
 
 
 def nvrtc_options(configs: Mapping[str, object], compile_flags: str | Sequence[str] | None) -> tuple[str, ...]:
