@@ -10,10 +10,12 @@ from collections.abc import Mapping
 from tilelang.errors import ResourceExceeded
 from tilelang.ir.buffer import Buffer
 from tilelang.ir.device import SharedArray
-from tilelang.ir.tile import Body, Copy, Kernel
+from tilelang.ir.tile import Body, Copy, Kernel, Reduce, Stmt
 from tilelang.ir.types import Scope
+from tilelang.layout.digits import Layout
 from tilelang.layout.swizzle import PanelLayout
-from tilelang.passes.access import touches_inside
+from tilelang.passes.access import statements, touches_inside
+from tilelang.passes.lower_reduce import scratch_bytes
 from tilelang.passes.plans import Channel, CopyPlan, SharedPlan
 from tilelang.target import Target
 from tilelang.trace import Decision
@@ -25,11 +27,12 @@ def allocate_shared(
     layouts: Mapping[Buffer, PanelLayout],
     channels: tuple[Channel, ...],
     copies: Mapping[Copy, CopyPlan],
+    fragments: Mapping[Buffer, Layout],
     target: Target,
 ) -> tuple[SharedPlan, tuple[Decision, ...]]:
     """Offsets of all arrays.  Raises ResourceExceeded with the table of buffers if they do not fit."""
     stages = {buffer: channel.stages for channel in channels for buffer in channel.buffers}
-    arrays: dict[Buffer | Copy, SharedArray] = {}
+    arrays: dict[Buffer | Stmt, SharedArray] = {}
     end = 0
     for buffer in kernel.buffers:
         if buffer in layouts:
@@ -44,6 +47,14 @@ def allocate_shared(
         end = max(end, array.offset_bytes + array.stage_bytes)
         where = "on top of the rings, which are dead by then" if reuse else "in memory of its own, since rings are used after it"
         decisions.append(Decision(copy.span, f"shared memory for storing {copy.dst.buffer.name}", where))
+    for stmt in statements(body):
+        size = scratch_bytes(stmt, fragments[stmt.src.buffer], kernel.threads) if isinstance(stmt, Reduce) else 0
+        if size:
+            arrays[stmt] = SharedArray(
+                name=f"{stmt.dst.buffer.name}_scratch", offset_bytes=-(-end // 16) * 16, stage_bytes=size, stages=1, swizzle_bytes=0,  # type: ignore[attr-defined]
+                text="exchange between warps", span=stmt.span,
+            )  # fmt: skip
+            end = arrays[stmt].offset_bytes + size
     _check(arrays, end, kernel, target)
     return SharedPlan(arrays, end), tuple(decisions)
 
@@ -67,7 +78,7 @@ def _rings_are_dead(kernel: Kernel, body: Body, copy: Copy) -> bool:
     return not any(touches_inside(stmt, buffer) for stmt in after for buffer in shared)
 
 
-def _check(arrays: Mapping[Buffer | Copy, SharedArray], total: int, kernel: Kernel, target: Target) -> None:
+def _check(arrays: Mapping[Buffer | Stmt, SharedArray], total: int, kernel: Kernel, target: Target) -> None:
     if total <= target.shared_bytes_per_block:
         return
     rows = [

@@ -15,6 +15,7 @@ from tilelang.passes.lower_copy import add, lower_tma_store
 from tilelang.passes.lower_gemm import Operand, RegisterOperand, base_low, lower_gemm
 from tilelang.passes.lower_parallel import lower_parallel
 from tilelang.passes.lower_points import Points
+from tilelang.passes.lower_reduce import lower_reduce
 from tilelang.passes.lower_ring import Barriers, Ring
 from tilelang.passes.lower_role import RoleWalk, start_rings
 from tilelang.passes.lower_store import lower_store
@@ -94,6 +95,8 @@ class Consumer(RoleWalk):
                 return ()  # what is left as a fill is a clear that its gemm takes over
             case tile.Parallel():
                 return lower_parallel(stmt, self.context)
+            case tile.Reduce():
+                return lower_reduce(stmt, self.context, self.plans.shared.arrays.get(stmt), self._barrier(stmt))
             case tile.Store():
                 return self._store(stmt)
         raise Unsupported(f"{type(stmt).__name__} runs on the CPU only so far", code="TL303", span=stmt.span)

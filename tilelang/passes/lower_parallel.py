@@ -5,6 +5,7 @@ from tilelang.errors import Span, Unsupported
 from tilelang.ir import device as d
 from tilelang.ir import tile
 from tilelang.ir.expr import Var
+from tilelang.ir.walk import walk as tree
 from tilelang.passes.lower_context import Context
 from tilelang.passes.lower_points import Points, walk_points
 from tilelang.passes.lower_values import Values
@@ -14,9 +15,15 @@ def lower_parallel(loop: tile.Parallel, context: Context) -> d.Body:
     """The loop as every thread of the role does its share."""
     walk = walk_points(loop, context.loop_layouts[loop], context)
     body = _statements(loop.body, walk.points, context)
-    for var, count in reversed(walk.loops):
+    for var, count, _ in reversed(walk.turns):
         body = (d.Unroll(var=var, count=count, body=body, span=loop.span),)
-    return (*walk.declare, *body)
+    return (*used(walk.declare, body), *body)
+
+
+def used(declarations: d.Body, body: d.Body) -> d.Body:
+    """The declarations whose variables the body names."""
+    names = {node for node in tree(body) if isinstance(node, Var)}
+    return tuple(stmt for stmt in declarations if isinstance(stmt, d.Declare) and stmt.var in names)
 
 
 def _statements(body: tile.Body, points: Points, context: Context) -> d.Body:
@@ -71,9 +78,7 @@ def _for(stmt: tile.For, points: Points, context: Context, values: Values, out: 
 
 
 def _vars(stmt: tile.For) -> list[object]:
-    from tilelang.ir.walk import walk
-
-    return [node for bound in (stmt.start, stmt.stop) for node in walk(bound)]
+    return [node for bound in (stmt.start, stmt.stop) for node in tree(bound)]
 
 
 def _unsupported(what: str, span: Span | None) -> Unsupported:

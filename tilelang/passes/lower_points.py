@@ -87,17 +87,18 @@ def _times(value: Expr, factor: int) -> Expr:
 
 @dataclass(frozen=True, slots=True)
 class Walk:
-    """How a thread goes over its points: declarations before, unrolled loops (variable, count) from the outside in, the points."""
+    """How a thread goes over its points: declarations before, unrolled loops (variable, turns, loop dimension) from the outside in,
+    the points."""
 
     declare: d.Body
-    loops: tuple[tuple[Var, int], ...]
+    turns: tuple[tuple[Var, int, int], ...]
     points: Points
 
 
 def walk_points(loop: tile.Parallel, layout: Layout, context: Context) -> Walk:
     """The walk of every thread of the role over `loop`, whose extents are constants."""
     declare: list[d.Stmt] = []
-    loops: list[tuple[Var, int]] = []
+    loops: list[tuple[Var, int, int]] = []
     bases: list[Expr] = []
     digit_values: dict[tuple[int, int], Expr] = {}
     vector = vector_digit(layout)
@@ -163,7 +164,7 @@ def _shift_down(value: Expr, divisor: int) -> Expr:
 
 
 def _register_part(
-    var: Var, digits: tuple[Digit, ...], dim: int, vector: tuple[int, int] | None, base: Expr, context: Context, loops: list[tuple[Var, int]],
+    var: Var, digits: tuple[Digit, ...], dim: int, vector: tuple[int, int] | None, base: Expr, context: Context, loops: list[tuple[Var, int, int]],
     digit_values: dict[tuple[int, int], Expr],
 ) -> Expr:  # fmt: skip
     """Adds the register digits of one dimension to `base`, each an unrolled loop; the vector digit is left to the points."""
@@ -173,7 +174,7 @@ def _register_part(
         if digit.axis is Axis.REGISTER and (dim, position) != vector:
             turn = Var(f"{var.name}{position}" if dim or position else var.name, INT32)
             context.ranges[turn] = (0, digit.size - 1)
-            loops.append((turn, digit.size))
+            loops.append((turn, digit.size, dim))
             digit_values[dim, position] = turn
             base = add(base, _times(turn, weight))
         weight *= digit.size

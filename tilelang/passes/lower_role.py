@@ -6,11 +6,13 @@ from dataclasses import dataclass, field
 from tilelang.errors import InternalError
 from tilelang.ir import device as d
 from tilelang.ir import tile
+from tilelang.ir.arith import simplify
 from tilelang.ir.buffer import Buffer
 from tilelang.ir.device import SharedAddress
 from tilelang.ir.expr import Const, Expr, Var, convert
 from tilelang.ir.types import Scope
 from tilelang.ir.walk import walk
+from tilelang.passes.lower_access import powers_of_two
 from tilelang.passes.lower_context import Context, role_ranges
 from tilelang.passes.lower_copy import add
 from tilelang.passes.lower_ring import Barriers, Ring
@@ -99,7 +101,8 @@ class RoleWalk:
 
     def value(self, value: Expr, before: list[d.Stmt], stmt: tile.Stmt) -> Expr:
         """A value that all threads of the role agree on, with what it loads in front."""
-        return Values(self.context, before, stmt.span).one(value)
+        lowered = Values(self.context, before, stmt.span).one(value)
+        return powers_of_two(simplify(lowered, self.context.ranges)) if value.dtype.is_int else lowered
 
     def _let(self, let: tile.Let) -> d.Body:
         before: list[d.Stmt] = []

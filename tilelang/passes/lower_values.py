@@ -128,7 +128,10 @@ class Values:
 
     def store(self, buffer: Buffer, indices: tuple[Expr, ...], value: Expr) -> None:
         """`buffer[indices] = value` at every point, converted to the buffer's dtype; appended to `before`."""
-        values = self.vector(x.convert(value, buffer.dtype))
+        self.put(buffer, indices, self.vector(x.convert(value, buffer.dtype)))
+
+    def put(self, buffer: Buffer, indices: tuple[Expr, ...], values: list[Expr]) -> None:
+        """The same with a device expression of the buffer's dtype for each point."""
         if buffer.scope is Scope.FRAGMENT:
             self._store_registers(buffer, indices, values)
         elif buffer.scope is Scope.VAR:

@@ -95,7 +95,7 @@ def _split_overlapping(found: dict[tuple[Buffer, ...], list[tuple[Site, int]]], 
 
 
 def _demoted(kernel: Kernel, copies: Mapping[Copy, CopyPlan]) -> dict[Copy, Rejection]:
-    loads = [copy for copy, plan in copies.items() if plan.kind is CopyKind.TMA_LOAD]
+    loads = [s for s in statements(kernel.body) if isinstance(s, Copy) and copies[s].kind is CopyKind.TMA_LOAD]
     tainted = consumer_only(kernel)
     demoted: dict[Copy, Rejection] = {}
     for buffer in dict.fromkeys(copy.dst.buffer for copy in loads):

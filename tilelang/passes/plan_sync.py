@@ -17,7 +17,7 @@ from tilelang.ir.types import Scope
 from tilelang.passes.access import reads, statements, sub_bodies, writes
 from tilelang.passes.plans import CopyKind, CopyPlan, Sync
 
-Key = Buffer | tile.Copy
+Key = Buffer | tile.Stmt
 
 
 @dataclass(frozen=True, slots=True)

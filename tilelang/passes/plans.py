@@ -121,7 +121,7 @@ class RolePlan:
 class SharedPlan:
     """Where everything lies in dynamic shared memory."""
 
-    arrays: Mapping[Buffer | Copy, SharedArray]
+    arrays: Mapping[Buffer | Stmt, SharedArray]
     bytes: int
 
 

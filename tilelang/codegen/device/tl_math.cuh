@@ -4,6 +4,8 @@
 
 namespace tl {
 
+TL_DEVICE float infinity() { return __int_as_float(0x7f800000); }
+
 // ex2.approx: 2 to the power of x, relative error at most 2^-22; results below 2^-126 are zero.
 TL_DEVICE float exp2(float x) {
   float y;
