@@ -28,6 +28,7 @@ from tilelang.sim.reference_parallel import MAX_WHILE_TRIPS, endless, run_parall
 from tilelang.sim.reference_values import Value
 
 Number = int | float | bool
+_BLAS_ONE_THREAD = 2**18  # multiply-adds up to which OpenBLAS does not start threads
 
 
 class Flow(Enum):
@@ -65,7 +66,7 @@ def _chosen(blocks: Iterable[tuple[int, ...]], grid: tuple[int, ...]) -> Iterabl
 
 
 def _run_block(kernel: tile.Kernel, outer: Frame, block: tuple[int, ...]) -> None:
-    frame = Frame(dict(outer.env), dict(outer.arrays))
+    frame = Frame(dict(outer.env), dict(outer.arrays), loops=outer.loops)
     for axis, at in zip(kernel.grid, block, strict=True):
         frame.env[axis.var] = values.constant(at, axis.var.dtype)
     for buffer in kernel.buffers:
@@ -292,16 +293,26 @@ def _accumulate(stmt: tile.Gemm, a: np.ndarray, b: np.ndarray, old: np.ndarray |
     kinds, dtype = (stmt.a.buffer.dtype, stmt.b.buffer.dtype), stmt.c.buffer.dtype
     if dtype.is_float:
         wide = values.wide(dtype)
-        product = np.matmul(a.astype(values.NUMPY[wide]), b.astype(values.NUMPY[wide]))
+        product = _product(a.astype(values.NUMPY[wide]), b.astype(values.NUMPY[wide]))
         total = product if old is None else old.astype(product.dtype) + product
         return values.convert(total, wide, dtype)
     if any(kind.is_float for kind in kinds):
         raise InternalError(f"a gemm of {kinds[0]} and {kinds[1]} into {dtype}", code="TL915")
     exact = max(kind.bits for kind in kinds) <= 16 and a.shape[1] < 2**20  # |sum| < 2^52: BLAS is exact, and faster
     kind = np.float64 if exact else np.int64
-    product = np.matmul(a.astype(kind), b.astype(kind)).astype(np.int64)
+    product = _product(a.astype(kind), b.astype(kind)).astype(np.int64)
     total = product if old is None else old.astype(np.int64) + product
     return total.astype(values.NUMPY[dtype])
+
+
+def _product(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """`a @ b` by bands of rows so small that BLAS stays on this thread: on tiles its threads cost more than they save (13 times
+    slower on two busy cores)."""
+    rows = max(16, _BLAS_ONE_THREAD // max(1, b.size))
+    product = np.empty((a.shape[0], b.shape[1]), a.dtype)
+    for at in range(0, a.shape[0], rows):
+        np.matmul(a[at : at + rows], b, out=product[at : at + rows])
+    return product
 
 
 def _reduce(stmt: tile.Reduce, frame: Frame) -> None:

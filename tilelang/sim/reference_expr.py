@@ -7,10 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 
 from tilelang.errors import HazardError, InternalError, Span, Unsupported
+from tilelang.ir import tile
 from tilelang.ir.buffer import Buffer, Extent
 from tilelang.ir.expr import Binary, Call, Cast, Compare, Const, Expr, Load, Reinterpret, Select, Unary, Var
 from tilelang.ir.text import render_expr
@@ -67,15 +69,24 @@ class Claims:
             )
 
 
+class Loop(NamedTuple):
+    """A `Parallel` with what is known of it before it runs: the buffers it stores to, and those where points may meet."""
+
+    stmt: tile.Parallel
+    stored: tuple[Buffer, ...]
+    meeting: tuple[Buffer, ...]
+
+
 @dataclass(slots=True)
 class Frame:
     """One block as it runs.  `scattered`: LOCAL and VAR buffers whose value an earlier `Parallel` left different in each thread,
-    with the place; they cannot be read as one value per block."""
+    with the place; they cannot be read as one value per block.  `loops` is shared by all blocks of a run."""
 
     env: dict[Var, Value]
     arrays: dict[Buffer, np.ndarray]
     points: Points | None = None
     scattered: dict[Buffer, Span | None] = field(default_factory=dict)
+    loops: dict[tile.Parallel, Loop] = field(default_factory=dict)
 
 
 def evaluate(expr: Expr, frame: Frame) -> Value:

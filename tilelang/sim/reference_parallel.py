@@ -21,6 +21,7 @@ from tilelang.sim import reference_values as values
 from tilelang.sim.reference_expr import (
     Claims,
     Frame,
+    Loop,
     Points,
     active,
     array_of,
@@ -40,19 +41,18 @@ _PRIVATE = (Scope.LOCAL, Scope.VAR)
 
 def run_parallel(stmt: tile.Parallel, frame: Frame) -> None:
     """The whole box of points; nested boxes that are all of the body become more dimensions."""
-    stmt = _flattened(stmt)
+    if stmt not in frame.loops:
+        frame.loops[stmt] = _prepared(stmt)
+    stmt, stored, meeting = frame.loops[stmt]
     grid = tuple(integer(extent, frame) for extent in stmt.extents)
     if any(extent <= 0 for extent in grid):
         return
-    axes = tuple(np.ogrid[tuple(slice(0, extent) for extent in grid)])
-    points = Points(grid, axes)
-    touched = _touched(stmt)
-    _privatise(points, touched, frame)
-    for buffer, accesses in touched.items():
-        if buffer not in points.private and not _apart(stmt, accesses):
-            size = array_of(buffer, frame).size
-            points.claims[buffer] = Claims(buffer, np.zeros(size, np.int64), np.zeros(size, np.int64))
-    for var, axis in zip(stmt.vars, axes, strict=True):
+    points = Points(grid, tuple(np.ogrid[tuple(slice(0, extent) for extent in grid)]))
+    _privatise(points, stored, frame)
+    for buffer in meeting:
+        size = array_of(buffer, frame).size
+        points.claims[buffer] = Claims(buffer, np.zeros(size, np.int64), np.zeros(size, np.int64))
+    for var, axis in zip(stmt.vars, points.axes, strict=True):
         frame.env[var] = axis.astype(values.NUMPY[var.dtype])
     frame.points = points
     try:
@@ -60,6 +60,14 @@ def run_parallel(stmt: tile.Parallel, frame: Frame) -> None:
     finally:
         frame.points = None
     frame.scattered.update((buffer, stmt.span) for buffer in points.private)
+
+
+def _prepared(stmt: tile.Parallel) -> Loop:
+    """What does not depend on values: the flattened loop, the buffers it stores to, those of them where points may meet."""
+    stmt = _flattened(stmt)
+    touched = _touched(stmt)
+    meeting = [buffer for buffer, accesses in touched.items() if buffer.scope not in _PRIVATE and not _apart(stmt, accesses)]
+    return Loop(stmt, tuple(touched), tuple(meeting))
 
 
 def _flattened(stmt: tile.Parallel) -> tile.Parallel:
@@ -119,9 +127,9 @@ def _uniform(expr: Expr, inside: set[Var]) -> bool:
     return not any(isinstance(node, Load) or (isinstance(node, Var) and node in inside) for node in walk(expr))
 
 
-def _privatise(points: Points, touched: dict[Buffer, list[tuple[Expr, ...]]], frame: Frame) -> None:
+def _privatise(points: Points, stored: tuple[Buffer, ...], frame: Frame) -> None:
     """A copy for each point of the LOCAL and VAR buffers that the body writes."""
-    for buffer in touched:
+    for buffer in stored:
         if buffer.scope not in _PRIVATE:
             continue
         array = array_of(buffer, frame)
