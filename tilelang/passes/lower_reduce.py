@@ -42,13 +42,13 @@ class _Fold:
     vars: tuple[Var, ...]
     layout: Layout
     dtype: DType
-    partial: d.Registers
     context: Context
 
     @property
     def chains(self) -> int:
-        """Independent partial results of one row."""
-        return self.partial.shape[0]
+        """Independent partial results of one row: the vector's length if it lies along the reduced dimension, else one."""
+        vector = vector_digit(self.layout)
+        return self.walk.points.count if vector is not None and vector[0] == self.reduce.dim else 1
 
     def combine(self, a: Expr, b: Expr) -> Expr:
         return binary(_OPERATORS[self.reduce.kind], a, b)
@@ -66,20 +66,13 @@ def lower_reduce(reduce: tile.Reduce, context: Context, scratch: d.SharedArray |
     loop = tile.Parallel(vars=variables, extents=extents, body=(), span=reduce.span)
     walk = walk_points(loop, layout, context)
     dtype = INT32 if reduce.src.buffer.dtype.is_int and reduce.dst.buffer.dtype.is_int else FLOAT32
-    partial = d.Registers(name=f"{reduce.dst.buffer.name}_partial", dtype=dtype, shape=(_chains(walk, layout, reduce),))
-    fold = _Fold(reduce, walk, variables, layout, dtype, partial, context)
+    fold = _Fold(reduce, walk, variables, layout, dtype, context)
     kept = [(var, count) for var, count, dim in walk.turns if dim != reduce.dim]
     if scratch is not None:
         body = _through_shared(fold, kept, scratch, barrier)
     else:
         body = _unrolled(_rows(fold), kept, fold)
     return (*used(walk.declare, body), *body)
-
-
-def _chains(walk: Walk, layout: Layout, reduce: tile.Reduce) -> int:
-    """The vector's length if it lies along the reduced dimension, else one."""
-    vector = vector_digit(layout)
-    return walk.points.count if vector is not None and vector[0] == reduce.dim else 1
 
 
 def _unrolled(body: d.Body, loops: list[tuple[Var, int]], fold: _Fold) -> d.Body:
@@ -104,7 +97,8 @@ def _rows_of_vector(fold: _Fold) -> list[Points]:
 
 def _within_warp(fold: _Fold, points: Points, body: list[d.Stmt]) -> Expr:
     """One row folded over the thread's registers and the warp's lanes, as a value."""
-    span, partial = fold.reduce.span, fold.partial
+    span = fold.reduce.span
+    partial = d.Registers(name=f"{fold.reduce.dst.buffer.name}_partial", dtype=fold.dtype, shape=(fold.chains,))
     body.append(d.DeclareRegisters(registers=partial, span=span))
     for chain in range(fold.chains):
         body.append(d.RegisterStore(registers=partial, indices=(i32(chain),), value=fold.identity, span=span))

@@ -9,7 +9,7 @@ from tilelang.ir import tile
 from tilelang.ir.arith import simplify
 from tilelang.ir.buffer import Buffer
 from tilelang.ir.device import SharedAddress
-from tilelang.ir.expr import Const, Expr, Var, convert
+from tilelang.ir.expr import BOOL, Const, Expr, Var, convert
 from tilelang.ir.types import Scope
 from tilelang.ir.walk import walk
 from tilelang.passes.lower_access import powers_of_two
@@ -142,7 +142,7 @@ class RoleWalk:
         if not before:
             return (d.While(condition=condition, body=body, span=loop.span),)
         leave = d.If(condition=condition, then=(), otherwise=(d.Break(span=loop.span),), span=loop.span)
-        return (d.While(condition=Const(True), body=(*before, leave, *body), span=loop.span),)
+        return (d.While(condition=Const(True, BOOL), body=(*before, leave, *body), span=loop.span),)
 
 
 def start_rings(plans: Plans, barriers: tuple[Barriers, ...]) -> tuple[Ring, ...]:

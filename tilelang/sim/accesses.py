@@ -43,7 +43,7 @@ def load_global(stmt: device.LoadGlobal, strand: Strand) -> None:
     lanes = _lanes(stmt.predicate, strand)
     offsets = strand.per_thread(stmt.offset, np.int64)[lanes]
     data = strand.block.tensors.read(stmt.tensor, offsets, stmt.count, strand.access("ld.global"))
-    _deliver(stmt.target, stmt.first, stmt.count, lanes, data.view(np.uint8).reshape(len(offsets), -1), strand)
+    _deliver(stmt.target, stmt.first, stmt.count, lanes, data.view(np.uint8).reshape(len(offsets), stmt.count * stmt.tensor.dtype.bytes), strand)
 
 
 def store_global(stmt: device.StoreGlobal, strand: Strand) -> None:
