@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+import linecache
 import os
 import sys
 from collections.abc import Iterable
@@ -36,7 +37,7 @@ def caller_span() -> Span | None:
     frame: FrameType | None = sys._getframe(1)
     while frame is not None and frame.f_code.co_filename.startswith((_PACKAGE, "<frozen")):
         frame = frame.f_back
-    if frame is None or frame.f_code.co_filename.startswith("<"):
+    if frame is None or not linecache.getline(frame.f_code.co_filename, frame.f_lineno):
         return None
     return code_span(frame.f_code, frame.f_lasti, frame.f_lineno)
 

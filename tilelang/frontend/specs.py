@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from types import TracebackType
 
-from tilelang.errors import ShapeProblem, SyntaxProblem, TypeProblem, Unsupported
+from tilelang.errors import ShapeProblem, Span, SyntaxProblem, TypeProblem, Unsupported
 from tilelang.ir.buffer import Buffer, Region
 from tilelang.ir.expr import Const, Expr, Load, Var, as_expr
 from tilelang.ir.types import LoopKind
@@ -113,10 +113,11 @@ class KernelSpec:
 def _outside(what: str) -> SyntaxProblem:
     from tilelang.frontend.problems import caller_span
 
+    found = caller_span()
     return SyntaxProblem(
         f"{what} means something only in the body of a T.prim_func or T.macro",
         code="TL112",
-        span=caller_span(),
+        span=found and Span(found.file, found.line),
         hint="decorate the function with @T.macro",
     )
 
