@@ -8,6 +8,7 @@ Without a GPU the program runs on the CPU, where the same kernel object takes Nu
 import sys
 
 import numpy as np
+from harness import gpu, on_gpu, random
 
 import tilelang
 import tilelang.language as T
@@ -30,10 +31,9 @@ def gemm(M, N, K, block_M=128, block_N=128, block_K=64, num_stages=3, threads=12
     return matmul
 
 
-def inputs(M, N, K, seed=0):
+def inputs(M, N, K):
     """Two float16 matrices of standard-normal numbers."""
-    rng = np.random.default_rng(seed)
-    return rng.standard_normal((M, K)).astype(np.float16), rng.standard_normal((K, N)).astype(np.float16)
+    return random(M, K), random(K, N, seed=1)
 
 
 def largest_error(C, A, B):
@@ -49,28 +49,6 @@ def largest_error(C, A, B):
     return float((np.abs(C.astype(np.float64) - exact) / allowed).max())
 
 
-def time_on_gpu(kernel, M, N, K):
-    """Median seconds of one launch and the result's largest error, on PyTorch's GPU; None without one."""
-    try:
-        import torch
-    except ImportError:
-        return None
-    if not torch.cuda.is_available():
-        return None
-    A, B = inputs(M, N, K)
-    a, b = torch.from_numpy(A).cuda(), torch.from_numpy(B).cuda()
-    C = kernel(a, b)  # also warms up
-    times = []
-    for _ in range(20):
-        start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
-        start.record()
-        kernel(a, b)
-        end.record()
-        end.synchronize()
-        times.append(start.elapsed_time(end) / 1e3)
-    return float(np.median(times)), largest_error(C.cpu().numpy(), A, B)
-
-
 def main():
     M, N, K = (int(word) for word in sys.argv[1:4]) if len(sys.argv) > 3 else (256, 256, 256)
     kernel = tilelang.compile(gemm(M, N, K), out_idx=[2])  # C is allocated and returned
@@ -80,12 +58,13 @@ def main():
     print(f"CPU: {M} x {N} x {K}, largest error {error:.2f} of what rounding explains")
     assert error <= 1
 
-    M, N, K = (M, N, K) if len(sys.argv) > 3 else (4096, 4096, 4096)
-    measured = time_on_gpu(tilelang.compile(gemm(M, N, K), out_idx=[2]), M, N, K)
-    if measured:
-        seconds, error = measured
-        speed = 2 * M * N * K / seconds / 1e12
-        print(f"GPU: {M} x {N} x {K}, {seconds * 1e6:.0f} us, {speed:.0f} TFLOP/s, largest error {error:.2f} of the same")
+    if gpu():
+        M, N, K = (M, N, K) if len(sys.argv) > 3 else (4096, 4096, 4096)
+        A, B = inputs(M, N, K)
+        C, seconds = on_gpu(tilelang.compile(gemm(M, N, K), out_idx=[2]), A, B)
+        error = largest_error(C, A, B)
+        speed = f"{seconds * 1e6:.0f} us, {2 * M * N * K / seconds / 1e12:.0f} TFLOP/s"
+        print(f"GPU: {M} x {N} x {K}, {speed}, largest error {error:.2f} of what rounding explains")
         assert error <= 1
 
 
