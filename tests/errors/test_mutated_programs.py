@@ -14,10 +14,11 @@ import tilelang
 from tilelang.errors import InternalError, TileError
 
 PROGRAM = (Path(__file__).parent / "program.py.txt").read_text() + "\n\nfactory(64, 64)\n"
-POOL = [
-    *["A", "B", "n", "s", "bx", "x", "tile", "frag", "row", "loc", "total", "count", "None", "True", "0", "-1", "7", "64.5", "'x'", "()", "[]", "T", "range", "T.float16", "T.serial(4)", "T.Kernel(4)"],
-    *["T.Parallel(4,4)", "T.alloc_var('int32')", "A[0,0]", "A[0:32]", "tile[0]", "helper", "act", "and", "or", "==", "*", "/", "//", "in", "is", "<", ",", "="],
-]
+_WORDS = """
+    A B n s bx x tile frag row loc total count None True 0 -1 7 64.5 'x' () [] T range T.float16 T.serial(4) T.Kernel(4)
+    T.Parallel(4,4) T.alloc_var('int32') A[0,0] A[0:32] tile[0] helper act and or == * / // in is < , =
+"""
+POOL = _WORDS.split()
 PACKAGE = str(Path(tilelang.__file__).parent)
 FIRST_LINE = PROGRAM[: PROGRAM.index("    @T.prim_func")].count("\n") + 1
 
