@@ -152,7 +152,7 @@ def included(text: str, headers: Mapping[str, str]) -> dict[str, str] | None:
 
 
 def _environment() -> tuple[tuple[str, str], ...]:
-    """NVRTC_APPEND_FLAGS and the like."""
+    """NVRTC_DISABLE_PCH and the like: all by their prefix, since the library knows more than are documented."""
     return tuple(sorted((name, value) for name, value in os.environ.items() if name.startswith("NVRTC_")))
 
 

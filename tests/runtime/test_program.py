@@ -1,0 +1,134 @@
+"""The compiler's own failures: one error that names the pass and a file with all it takes to see the failure again."""
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import tilelang
+import tilelang.passes.pipeline as pipeline
+from tests.runtime.kernels import add
+from tilelang.codegen import cuda
+from tilelang.errors import InternalError, ShapeProblem, Unsupported
+from tilelang.ir import text
+from tilelang.runtime.program import make_program
+from tilelang.target import SM_90A
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch) -> Path:
+    monkeypatch.setenv("TILELANG_TMP_DIR", str(tmp_path / "reports"))
+    return tmp_path / "reports"
+
+
+def raising(error: BaseException) -> Any:
+    def function(*_: Any, **__: Any) -> None:
+        raise error
+
+    return function
+
+
+def failure(**changes: Any) -> InternalError:
+    words: dict[str, Any] = {"target": "sm_90a", "pass_configs": {"tl.enable_fast_math": True}, "compile_flags": "-DX", **changes}
+    with pytest.raises(InternalError) as caught:
+        tilelang.compile(add(), **words)
+    return caught.value
+
+
+def test_any_exception_in_a_pass_is_ours_and_is_saved(folder, monkeypatch):
+    monkeypatch.setattr("tilelang.passes.plan_gemm.statements", raising(KeyError("acc")))
+    error = failure()
+    assert error.code == "TL957"
+    assert error.message == "passes/plan_gemm failed on add: KeyError: 'acc'"
+    assert isinstance(error.__cause__, KeyError)
+    (saved,) = folder.iterdir()
+    assert error.notes == (f"to reproduce it: the text is saved in {saved}",)
+    report = saved.read_text()
+    assert saved.name.startswith("tilelang-add-")
+    assert f"tilelang {tilelang.__version__}, Python " in report
+    assert "target: cuda -arch=sm_90a\npass_configs: {'tl.enable_fast_math': True}\n" in report
+    assert "compiler options: --use_fast_math -DX\n" in report
+    assert report.count("Traceback (most recent call last):\n") == 1
+    assert "KeyError: 'acc'" in report
+    assert report.endswith(text.render(add()))
+
+
+def test_a_failure_in_what_a_pass_uses_is_the_passs(folder, monkeypatch):
+    monkeypatch.setattr("tilelang.passes.access.sub_bodies", raising(RecursionError("deep")))
+    error = failure()
+    assert error.message == "passes/plan_gemm failed on add: RecursionError: deep"
+    assert "passes/access.py" in next(folder.iterdir()).read_text()
+
+
+def test_the_pipeline_itself_and_the_code_generator_are_named(folder, monkeypatch):
+    monkeypatch.setattr(cuda, "needed", raising(AssertionError("no header")))
+    assert failure().message == "codegen/cuda failed on add: AssertionError: no header"
+    monkeypatch.setattr(pipeline, "Plans", raising(TypeError("fields")))
+    assert failure().message == "passes/pipeline failed on add: TypeError: fields"
+
+
+def test_a_failure_outside_of_both_names_the_compiler(folder, monkeypatch):
+    monkeypatch.setattr(pipeline, "compile_kernel", raising(ValueError("x")))
+    assert failure().message == "the compiler failed on add: ValueError: x"
+
+
+def test_an_internal_error_of_a_pass_keeps_its_words_and_is_saved(folder, monkeypatch):
+    monkeypatch.setattr(pipeline, "lower", raising(InternalError("no plan", code="TL940", notes=("first",), hint="h")))
+    error = failure()
+    (saved,) = folder.iterdir()
+    assert (error.code, error.message, error.hint) == ("TL940", "no plan", "h")
+    assert error.notes == ("first", f"to reproduce it: the text is saved in {saved}")
+    assert "TL940 InternalError: no plan" in saved.read_text()
+
+
+NOT_OURS = [ShapeProblem("s", code="TL201"), Unsupported("u", code="TL301"), MemoryError(), KeyboardInterrupt()]
+
+
+@pytest.mark.parametrize("error", NOT_OURS, ids=lambda error: type(error).__name__)
+def test_what_is_not_a_fault_of_ours_passes_through(folder, monkeypatch, error):
+    monkeypatch.setattr(pipeline, "lower", raising(error))
+    with pytest.raises(type(error)) as caught:
+        tilelang.compile(add(), target="sm_90a")
+    assert caught.value is error
+    assert not folder.exists()
+
+
+def test_a_failure_that_repeats_keeps_one_file(folder, monkeypatch):
+    for _ in range(2):
+        monkeypatch.setattr(pipeline, "lower", raising(KeyError("x")))
+        failure()
+    assert len(list(folder.iterdir())) == 1
+
+
+def test_alignments_are_in_the_report(folder, monkeypatch):
+    monkeypatch.setattr(pipeline, "lower", raising(KeyError("x")))
+    program = add()
+    with pytest.raises(InternalError):
+        make_program(program, SM_90A, {}, (), {program.params[1]: 4})  # type: ignore[dict-item]
+    (saved,) = folder.iterdir()
+    assert "alignments in bytes: {'B': 4}\n" in saved.read_text()
+    assert "compiler options: none\n" in saved.read_text()
+
+
+def test_a_program_that_cannot_be_printed_is_reported_all_the_same(folder, monkeypatch):
+    monkeypatch.setattr(pipeline, "lower", raising(KeyError("x")))
+    monkeypatch.setattr(text, "render", raising(TypeError("no text")))
+    failure()
+    (saved,) = folder.iterdir()
+    assert "the tile program cannot be printed:\n" in saved.read_text()
+    assert "Kernel(name='add'" in saved.read_text()
+
+
+def test_a_folder_that_cannot_be_written_hides_no_error(tmp_path, monkeypatch):
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("TILELANG_TMP_DIR", str(tmp_path / "file"))
+    monkeypatch.setattr(pipeline, "lower", raising(KeyError("x")))
+    assert failure().notes[0].startswith("to reproduce it: the text could not be saved: ")
+
+
+def test_the_process_is_usable_afterwards(folder, monkeypatch):
+    with monkeypatch.context() as patch:
+        patch.setattr(pipeline, "lower", raising(KeyError("x")))
+        failure()
+    assert tilelang.compile(add(), target="sm_90a").get_kernel_source()
