@@ -44,8 +44,11 @@ def _instructions(nodes: tuple[object, ...]) -> list[str]:
 
 def _reserve(kernel: d.DeviceKernel, out: Out) -> None:
     """Names that must come out as they are take theirs first."""
-    for axis in d.BLOCK_IDX:
-        out.names.bind(axis, axis.name)
+    for axis, extent in zip(d.BLOCK_IDX, (*kernel.grid, 1, 1), strict=False):
+        out.names.bind(axis, f"int({axis.name})")
+        if isinstance(extent, int):
+            out.printer.ranges[axis] = (0, max(extent - 1, 0))
+    out.printer.ranges[d.THREAD] = (0, kernel.threads - 1)
     out.names.of(kernel, kernel.name)
     out.names.of(d.THREAD, "thread")
     out.names.of("warp", "warp")

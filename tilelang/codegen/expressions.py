@@ -7,6 +7,7 @@ from collections.abc import Callable
 from tilelang.codegen.emit import Names
 from tilelang.errors import InternalError
 from tilelang.ir import device, expr
+from tilelang.ir.arith import bounds
 from tilelang.ir.expr import Expr
 from tilelang.ir.packed import part_of, register_of
 from tilelang.ir.types import DType
@@ -53,6 +54,18 @@ class Printer:
 
     def __init__(self, names: Names) -> None:
         self.names = names
+        self.ranges: dict[expr.Var, tuple[int, int]] = {}  # of variables whose values are known to lie in some range
+
+    def note(self, var: expr.Var, low: Expr, high: Expr) -> None:
+        """Notes that `var` lies between the values of two expressions."""
+        ends = bounds(low, self.ranges), bounds(high, self.ranges)
+        if ends[0] is not None and ends[1] is not None:
+            self.ranges[var] = (ends[0][0], max(ends[0][0], ends[1][1]))
+
+    def not_negative(self, value: Expr, least: int = 0) -> bool:
+        """Whether `value` is surely at least `least`."""
+        found = bounds(value, self.ranges)
+        return found is not None and found[0] >= least
 
     def element(self, registers: device.Registers, indices: tuple[Expr, ...]) -> str:
         """An element (or row) of a register array, indices as they are."""
@@ -124,6 +137,9 @@ def _binary(printer: Printer, value: expr.Binary) -> tuple[str, int]:
     if value.dtype.is_float and value.op in _FLOAT_CALLS:
         return f"{_FLOAT_CALLS[value.op]}({printer.text(value.a)}, {printer.text(value.b)})", _ATOM
     if value.op in ("//", "%") and value.dtype.kind == "int":
+        if printer.not_negative(value.a) and printer.not_negative(value.b, 1):
+            # C's division rounds toward zero, which is down here.
+            return f"{printer.text(value.a, 13)} {'/' if value.op == '//' else '%'} {printer.text(value.b, 14)}", 13
         helper = "tl::floor_div" if value.op == "//" else "tl::floor_mod"
         return f"{helper}({printer.text(value.a)}, {printer.text(value.b)})", _ATOM
     if value.op in ("min", "max"):

@@ -55,6 +55,8 @@ def _declare(op: d.Declare, out: Out) -> None:
     const = "" if op.mutable else "const "
     note = f"  // {op.text}" if op.text else ""
     value = out.expr(bare(op.value, op.var))
+    if not op.mutable and op.var.dtype.is_int:
+        out.printer.note(op.var, op.value, op.value)
     out.text.line(f"{const}{c_type(op.var.dtype)} {out.name(op.var)} = {value};{note}")
 
 
@@ -123,6 +125,8 @@ def _while(op: d.While, out: Out) -> None:
 def _for(op: d.For, out: Out) -> None:
     start, stop = out.expr(op.start), out.printer.text(op.stop, 11)
     out.text.line("#pragma unroll 1")
+    if op.step > 0:
+        out.printer.note(op.var, op.start, op.stop)
     with out.names.scope():
         name = out.name(op.var)
         step = f"++{name}" if op.step == 1 else f"{name} += {op.step}"
@@ -132,6 +136,7 @@ def _for(op: d.For, out: Out) -> None:
 
 def _unroll(op: d.Unroll, out: Out) -> None:
     out.text.line("#pragma unroll")
+    out.printer.ranges[op.var] = (0, op.count - 1)
     with out.names.scope():
         name = out.name(op.var)
         with out.block(f"for (int {name} = 0; {name} < {op.count}; ++{name})"):

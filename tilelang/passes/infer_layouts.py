@@ -166,9 +166,9 @@ def _demand(found: Inference, buffer: Buffer, layout: Layout, reason: str, span:
 
 
 def _choose(found: Inference, loops: list[tile.Parallel], reduces: list[tile.Reduce]) -> None:
-    """A layout for the statement with the most dimensions, loops before reductions."""
+    """A layout for one more statement: loops that touch memory first, since its vectors matter most, then by dimensions."""
     if loops:
-        loop = max(loops, key=lambda stmt: len(stmt.vars))
+        loop = max(loops, key=lambda stmt: (_touches_memory(stmt), len(stmt.vars)))
         shape = _extents(loop)
         found.loops[loop] = spread(shape, found.threads, _vector(loop, shape, found.threads))
     else:
@@ -177,6 +177,10 @@ def _choose(found: Inference, loops: list[tile.Parallel], reduces: list[tile.Red
         vector = _fit(VECTOR_BYTES // source.dtype.bytes, shape, found.threads)
         layout = spread(shape, found.threads, vector)
         found.fragments[source] = Demand(layout, "nothing else prescribes one", reduces[0].span)
+
+
+def _touches_memory(loop: tile.Parallel) -> bool:
+    return any(buffer.scope in (Scope.GLOBAL, Scope.SHARED) for buffer, _, _ in element_accesses(loop))
 
 
 def _extents(loop: tile.Parallel) -> tuple[int, ...]:

@@ -24,6 +24,7 @@ from tilelang.passes.plans import CopyKind, GemmPlan, Plans
 
 CONSUMER_BARRIER = 1  # the named barrier at which all consumer threads meet; 0 is the whole block's
 DESCRIPTOR_UNIT_BYTES = 16
+TITLE_COLUMNS = 100
 
 
 def consumer_role(
@@ -173,6 +174,7 @@ class Consumer(RoleWalk):
 
 
 def _title(stmt: tile.Stmt) -> str:
-    """The first line of the statement's text."""
+    """The statement's text on one line, cut where a reader would stop reading."""
     lines = [line.strip() for line in render_statement(stmt).strip().splitlines()]
-    return lines[0] if len(lines) == 1 else f"{lines[0]} {lines[1]}" + (" ..." if len(lines) > 2 else "")
+    text = lines[0] if len(lines) == 1 else f"{lines[0]} {lines[1]}" + (" ..." if len(lines) > 2 else "")
+    return text if len(text) <= TITLE_COLUMNS else text[: TITLE_COLUMNS - 4].rstrip() + " ..."

@@ -10,6 +10,7 @@ from tilelang.ir.arith import bounds
 from tilelang.ir.buffer import Buffer
 from tilelang.ir.device import THREAD
 from tilelang.ir.expr import Expr, Var
+from tilelang.ir.walk import substitute
 from tilelang.layout.digits import Layout
 from tilelang.layout.swizzle import PanelLayout
 from tilelang.passes.lower_copy import add
@@ -32,6 +33,7 @@ class Context:
     variables: Mapping[Buffer, Var]
     alignments: Mapping[Buffer, int] = field(default_factory=dict)
     ranges: dict[Var, Range] = field(default_factory=dict)
+    definitions: dict[Var, Expr] = field(default_factory=dict)
 
     @property
     def thread(self) -> Expr:
@@ -50,10 +52,17 @@ class Context:
             self.ranges[loop.var] = (low, max(low, high))
 
     def note(self, var: Var, value: Expr) -> None:
-        """Notes the range of a variable that is declared with `value`."""
-        found = bounds(value, self.ranges) if var.dtype.is_int else None
+        """Notes what a variable that is declared with `value` stands for, and its range."""
+        if not var.dtype.is_int:
+            return
+        self.definitions[var] = self.expand(value)
+        found = bounds(value, self.ranges)
         if found is not None:
             self.ranges[var] = found
+
+    def expand(self, value: Expr) -> Expr:
+        """`value` with declared variables replaced by what they stand for, so that its terms can be seen."""
+        return substitute(value, self.definitions)  # type: ignore[return-value]
 
 
 def role_ranges(kernel: tile.Kernel, first_thread: int, threads: int) -> dict[Var, Range]:

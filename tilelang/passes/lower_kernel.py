@@ -12,6 +12,7 @@ from tilelang.ir.device import i32
 from tilelang.ir.expr import Var
 from tilelang.ir.walk import walk
 from tilelang.passes.lower_consumer import consumer_role
+from tilelang.passes.lower_order import lower_order
 from tilelang.passes.lower_producer import producer_role
 from tilelang.passes.lower_ring import make_barriers
 from tilelang.passes.plans import Plans
@@ -31,7 +32,7 @@ def lower(kernel: tile.Kernel, plans: Plans, target: Target) -> d.DeviceKernel:
         threads=plans.roles.threads, min_blocks_per_sm=plans.roles.min_blocks_per_sm, tensor_maps=tuple(maps),
         pointers=_pointers(kernel, roles),
         scalars=tuple(param for param in kernel.params if isinstance(param, Var)), shared=tuple(plans.shared.arrays.values()),
-        shared_bytes=plans.shared.bytes, barriers=arrays, setup=_setup(kernel, arrays), roles=tuple(roles), span=kernel.span,
+        shared_bytes=plans.shared.bytes, barriers=arrays, setup=_setup(kernel, plans, arrays), roles=tuple(roles), span=kernel.span,
     )  # fmt: skip
 
 
@@ -54,9 +55,9 @@ def _title(kernel: tile.Kernel, plans: Plans, target: Target) -> str:
     )
 
 
-def _setup(kernel: tile.Kernel, arrays: tuple[d.BarrierArray, ...]) -> d.Body:
+def _setup(kernel: tile.Kernel, plans: Plans, arrays: tuple[d.BarrierArray, ...]) -> d.Body:
     """Block indices by the author's names, and barriers that every thread and the TMA unit can see."""
-    grid = tuple(d.Declare(var=axis.var, value=index) for axis, index in zip(kernel.grid, d.BLOCK_IDX, strict=False))
+    grid = lower_order(kernel, plans.order)
     if not arrays:
         return grid
     inits = tuple(d.MbarrierInit(barrier=d.BarrierRef(array, i32(i))) for array in arrays for i in range(array.count))

@@ -4,7 +4,7 @@ from __future__ import annotations
 from tilelang.errors import Span, Unsupported
 from tilelang.ir import device as d
 from tilelang.ir import tile
-from tilelang.ir.expr import Var
+from tilelang.ir.expr import Expr, Var
 from tilelang.ir.walk import walk as tree
 from tilelang.passes.lower_context import Context
 from tilelang.passes.lower_points import Points, walk_points
@@ -51,13 +51,14 @@ def _statement(stmt: tile.Stmt, points: Points, context: Context, out: list[d.St
 
 
 def _let(stmt: tile.Let, points: Points, values: Values, out: list[d.Stmt]) -> None:
-    names = []
-    for value in values.vector(stmt.value):
-        var = Var(stmt.var.name, stmt.var.dtype)
-        out.append(d.Declare(var=var, value=value, span=stmt.span))
-        values.context.note(var, value)
-        names.append(var)
-    points.with_values(stmt.var, list(names))
+    """A variable for every point, or one for all of them where they agree."""
+    found: dict[Expr, Var] = {}
+    lowered = values.vector(stmt.value)
+    for value in dict.fromkeys(lowered):
+        found[value] = Var(stmt.var.name, stmt.var.dtype)
+        out.append(d.Declare(var=found[value], value=value, span=stmt.span))
+        values.context.note(found[value], value)
+    points.with_values(stmt.var, [found[value] for value in lowered])
 
 
 def _if(stmt: tile.If, point: Points, context: Context, out: list[d.Stmt]) -> None:

@@ -11,10 +11,12 @@ from dataclasses import dataclass
 
 from tilelang.ir import device as d
 from tilelang.ir import tile
+from tilelang.ir.arith import simplify
 from tilelang.ir.device import RegisterLoad, SharedAddress, i32
 from tilelang.ir.expr import FLOAT32, INT32, UINT32, Call, Cast, Const, Expr, Load, Select, Var, binary, convert
 from tilelang.ir.types import DType, ReduceKind
 from tilelang.layout.digits import Axis, Digit, Layout
+from tilelang.passes.lower_access import powers_of_two
 from tilelang.passes.lower_context import Context
 from tilelang.passes.lower_copy import add
 from tilelang.passes.lower_parallel import used
@@ -214,6 +216,7 @@ def _folded_over_warps(fold: _Fold, scratch: d.SharedArray, row: Expr, body: lis
         base = binary("-", base, binary("*", mine, step))
         offsets = [offset + turn * step for turn in range(digit.size) for offset in offsets]
     first = Var("first", INT32)
+    base = powers_of_two(simplify(base, fold.context.ranges))
     body.append(d.Declare(var=first, value=base, span=fold.reduce.span))
     target = d.Registers(name="parts", dtype=fold.dtype, shape=(len(offsets),))
     body.append(d.DeclareRegisters(registers=target, span=fold.reduce.span))

@@ -17,7 +17,7 @@ from tilelang.ir.device import RegisterLoad, i32
 from tilelang.ir.expr import Expr, Var
 from tilelang.ir.packed import part_of
 from tilelang.ir.types import Scope
-from tilelang.passes.lower_access import all_of, global_offset, inside, powers_of_two, run_of, shared_address, width
+from tilelang.passes.lower_access import Run, all_of, global_offset, inside, powers_of_two, run_of, shared_address, width
 from tilelang.passes.lower_context import Context
 from tilelang.passes.lower_copy import add
 from tilelang.passes.lower_points import Points
@@ -95,7 +95,7 @@ class Values:
     def _memory_load(self, load: x.Load) -> list[Expr]:
         buffer, count = load.buffer, self.points.count
         indices = self.indices(load.indices)
-        run = run_of(buffer, indices[0], indices[1] if count > 1 else None)
+        run = self._run(buffer, indices)
         same = count > 1 and run.step == 0
         step = 1 if same else width(run, count, self.context.alignment_bytes(buffer), self.context.ranges)
         elements = 1 if same else count
@@ -105,6 +105,11 @@ class Values:
         for first in range(0, elements, step):
             self.before.append(self._access(buffer, indices[first], target, first, step))
         return [RegisterLoad(target, (i32(0 if same else e),)) for e in range(count)]
+
+    def _run(self, buffer: Buffer, indices: list[tuple[Expr, ...]]) -> Run:
+        """How the elements of a vector lie, with declared variables looked through."""
+        known = [tuple(self.context.expand(index) for index in point) for point in indices[:2]]
+        return run_of(buffer, known[0], known[1] if len(known) > 1 else None)
 
     def _access(self, buffer: Buffer, indices: tuple[Expr, ...], target: d.Registers, first: int, count: int) -> d.Stmt:
         predicate = all_of([*self._valid(), *inside(buffer, indices, self.context.ranges)])
@@ -169,7 +174,7 @@ class Values:
 
     def _store_memory(self, buffer: Buffer, indices: tuple[Expr, ...], values: list[Expr]) -> None:
         at = self.indices(indices)
-        run = run_of(buffer, at[0], at[1] if len(at) > 1 else None)
+        run = self._run(buffer, at)
         step = width(run, len(at), self.context.alignment_bytes(buffer), self.context.ranges)
         owner = [] if self.points.owner is None else [self.points.owner]
         for first in range(0, len(at), step):

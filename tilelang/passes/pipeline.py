@@ -17,6 +17,7 @@ from tilelang.passes.legalize import legalize
 from tilelang.passes.lower_kernel import lower
 from tilelang.passes.plan_copy import ELEMENTWISE, plan_copies
 from tilelang.passes.plan_gemm import plan_gemms
+from tilelang.passes.plan_order import plan_order
 from tilelang.passes.plan_pipeline import ChannelPlan, consumer_only, plan_channels
 from tilelang.passes.plan_registers import plan_registers
 from tilelang.passes.plan_roles import plan_roles
@@ -50,11 +51,12 @@ def plan(kernel: Kernel, target: Target, alignments: Mapping[Buffer, int]) -> tu
     shared, shared_reasons = allocate_shared(kernel, body, copied.shared_layouts, ahead.channels, copies, fragments, target)
     roles, role_reasons = plan_roles(kernel, bool(ahead.channels), registers.values(), shared.bytes, target)
     syncs = plan_sync(body, copies, shared.arrays)
+    order, order_reasons = plan_order(kernel)
     plans = Plans(
         body, copied.shared_layouts, fragments, layouts.loops, copies, gemms.gemms, clears, ahead.channels, roles, shared, syncs,
-        alignments, registers, consumer_only(dataclasses.replace(kernel, body=body)),
+        alignments, registers, consumer_only(dataclasses.replace(kernel, body=body)), order,
     )  # fmt: skip
-    reasons = (gemms.decisions, copied.decisions, ahead.decisions, clear_reasons, layouts.decisions(), shared_reasons, role_reasons)
+    reasons = (gemms.decisions, copied.decisions, ahead.decisions, clear_reasons, layouts.decisions(), shared_reasons, role_reasons, order_reasons)
     return plans, tuple(decision for group in reasons for decision in group)
 
 

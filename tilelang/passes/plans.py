@@ -126,6 +126,16 @@ class SharedPlan:
 
 
 @dataclass(frozen=True, slots=True)
+class BlockOrder:
+    """Tiles in groups of `group_rows` rows (the last group may have fewer), within a group down the rows first; the grid has
+    `columns` x `rows` tiles."""
+
+    group_rows: int
+    columns: int
+    rows: int
+
+
+@dataclass(frozen=True, slots=True)
 class Sync:
     """A barrier of all consumers before a statement; `fence`: with a proxy fence before it."""
 
@@ -150,3 +160,4 @@ class Plans:
     alignments: Mapping[Buffer, int]
     registers: Mapping[Buffer, Registers]
     consumer_only: Collection[Var | Buffer]
+    order: BlockOrder | None

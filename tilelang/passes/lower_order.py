@@ -1,0 +1,30 @@
+"""The grid's variables: blockIdx, or the tile that a grouped order gives to a block."""
+from __future__ import annotations
+
+from tilelang.ir import device as d
+from tilelang.ir import tile
+from tilelang.ir.device import BLOCK_IDX
+from tilelang.ir.expr import INT32, Const, Expr, Var, binary
+from tilelang.passes.plans import BlockOrder
+
+
+def lower_order(kernel: tile.Kernel, order: BlockOrder | None) -> d.Body:
+    """Declarations of the author's block indices."""
+    if order is None:
+        return tuple(d.Declare(var=axis.var, value=index) for axis, index in zip(kernel.grid, BLOCK_IDX, strict=False))
+    x, y = (axis.var for axis in kernel.grid)
+    block, first, place, rows = (Var(name, INT32) for name in ("block", "first_row", "place", "rows"))
+    tiles = order.group_rows * order.columns
+    number = binary("+", binary("*", BLOCK_IDX[1], order.columns), BLOCK_IDX[0])
+    declared: list[d.Stmt] = [
+        d.Declare(var=block, value=number, text=f"tiles in groups of {order.group_rows} rows, down the rows first, for the L2 cache"),
+        d.Declare(var=first, value=binary("*", binary("//", block, tiles), order.group_rows)),
+        d.Declare(var=place, value=binary("%", block, tiles)),
+    ]
+    height: Expr = Const(order.group_rows) if order.rows % order.group_rows == 0 else rows
+    if order.rows % order.group_rows:
+        declared.append(d.Declare(var=rows, value=binary("min", binary("-", order.rows, first), order.group_rows)))
+    declared.append(d.Declare(var=x, value=binary("//", place, height)))
+    declared.append(d.Declare(var=y, value=binary("+", first, binary("%", place, height))))
+    return tuple(declared)
+
