@@ -11,7 +11,7 @@ import tilelang.language as T
 
 def scale_and_shift(M, N, block_M=32, block_N=256, threads=128):
     @T.prim_func
-    def kernel(
+    def broadcast(
         A: T.Tensor((M, N), "float16"), scale: T.Tensor((M,), "float32"), shift: T.Tensor((N,), "float32"),
         C: T.Tensor((M, N), "float16"),
     ):  # fmt: skip
@@ -20,7 +20,7 @@ def scale_and_shift(M, N, block_M=32, block_N=256, threads=128):
                 row, column = by * block_M + i, bx * block_N + j
                 C[row, column] = A[row, column] * scale[row] + shift[column]
 
-    return kernel
+    return broadcast
 
 
 def inputs(M, N):

@@ -1,0 +1,196 @@
+"""An attention program written by others for TileLang 0.1.15, unmodified and with its options varied: what it is compiled to, and
+its numbers, by the reference and on the simulated machine, against float64."""
+from __future__ import annotations
+
+import re
+import runpy
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tilelang
+from benchmarks import numerics
+from tests.conftest import OTHERS_PROGRAMS, RunPython
+from tilelang.ir.tile import Kernel
+from tilelang.passes.pipeline import compile_kernel
+from tilelang.sim import machine, reference
+from tilelang.target import SM_90A
+
+PROGRAM = OTHERS_PROGRAMS / "tl_flash.py"
+NORM = {"float16": 1e-3, "bfloat16": 6e-3}
+
+
+@dataclass(frozen=True)
+class Variant:
+    """`causal` False: every key is seen, for which the mask and the shorter loop are taken out of the text; `bfloat16`: the dtype
+    is replaced; `one_kv_head`: K and V have one head, which all heads of Q read, by a literal index."""
+
+    causal: bool = True
+    dtype: str = "float16"
+    one_kv_head: bool = False
+
+    def text(self, text: str) -> str:
+        """The program's text with the variation made."""
+        if not self.causal:
+            text = replaced(text, r"T\.ceildiv\(\(bx \+ 1\) \* block_M, block_N\)", "T.ceildiv(seq, block_N)")
+            text = replaced(text, r"T\.if_then_else\(bx.*\n\s*scores\[i, j\] \* scale, .*\)", "scores[i, j] * scale")
+        if self.one_kv_head:
+            text = replaced(text, r"(?<=[KV]\[bz, ko \* block_N, )by", "0", times=2)
+            text = replaced(text, r"(?<=[KV]: T\.Tensor\()shape", "(batch, seq, 1, dim)", times=2)
+        return text.replace("float16", self.dtype)
+
+
+def replaced(text: str, pattern: str, by: str, times: int = 1) -> str:
+    """The text with the pattern replaced, as often as it must be there."""
+    text, count = re.subn(pattern, by, text)
+    assert count == times, pattern
+    return text
+
+
+@pytest.fixture
+def program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[Variant], Callable[..., Kernel]]:
+    """The function `flash_attn` of the program, varied."""
+    if not PROGRAM.exists():
+        pytest.skip(f"no {PROGRAM}")
+    monkeypatch.chdir(tmp_path)
+
+    def load(variant: Variant) -> Callable[..., Kernel]:
+        path = tmp_path / "varied.py"
+        path.write_text(variant.text(PROGRAM.read_text()))
+        return runpy.run_path(str(path))["flash_attn"]
+
+    return load
+
+
+# ---- what it becomes ------------------------------------------------------------------------------------------------------------
+
+
+def test_unmodified_program_is_a_pipeline_with_probabilities_in_registers(run_python: RunPython, tmp_path: Path) -> None:
+    if not PROGRAM.exists():
+        pytest.skip(f"no {PROGRAM}")
+    (tmp_path / PROGRAM.name).write_text(PROGRAM.read_text())
+    run_python(PROGRAM.name, CUDA_VISIBLE_DEVICES="")
+    assert {path.name for path in tmp_path.iterdir()} == {PROGRAM.name, "flash.cu"}
+    text = (tmp_path / "flash.cu").read_text()
+    for tensor in ("Q", "K", "V"):
+        assert len(re.findall(rf"tl::tma_load\({tensor}_desc", text)) == 1, tensor
+    assert "tl::wgmma_ss<64, tl::f16, tl::K_MAJOR, tl::K_MAJOR>(scores" in text, "Q and K from shared memory"
+    assert "tl::wgmma_rs<64, tl::f16, tl::MN_MAJOR>(acc" in text, "probabilities from registers"
+    assert "tl::tma_store(Out_desc" in text
+
+
+@pytest.mark.parametrize(
+    ("dim", "tiles"), [(64, (64, 64, 128)), (128, (64, 64, 128)), (64, (128, 128, 256)), (128, (128, 128, 256)), (64, (64, 128, 128))]
+)
+def test_no_register_is_spilled_and_no_remark_made(
+    program: Callable[[Variant], Callable[..., Kernel]], dim: int, tiles: tuple[int, int, int]
+) -> None:
+    block_m, block_n, threads = tiles
+    kernel = program(Variant())(1, 8, 1024, dim, block_M=block_m, block_N=block_n, threads=threads)
+    compiled = tilelang.compile(kernel, target="sm_90a")  # a remark that is not on the list of allowed ones is an InternalError
+    used = compiled.resources
+    assert (used.spill_store_bytes, used.spill_load_bytes) == (0, 0), used
+
+
+def test_the_binding_is_explained(program: Callable[[Variant], Callable[..., Kernel]]) -> None:
+    """A 64 x 64 tile at Q[bz, bx * 64, by, 0] of (1, 1024, 8, 64) covers the sequence, not the heads."""
+    explained = tilelang.compile(program(Variant())(1, 8, 1024, 64), target="sm_90a").explain()
+    for tensor, row in (("Q", "bx"), ("K", "ko"), ("V", "ko"), ("Out", "bx")):
+        assert f"dimensions (1, 3): {tensor}[bz, {row} * 64 : {row} * 64 + 64, by, :]" in explained
+
+
+# ---- its numbers ----------------------------------------------------------------------------------------------------------------
+
+FULL, ONE_HEAD, BF16 = Variant(causal=False), Variant(one_kv_head=True), Variant(dtype="bfloat16")
+SMALL, TALL, LARGE, WIDE = (64, 64, 128), (128, 64, 256), (128, 128, 256), (64, 128, 128)
+# (batch, heads, seq, dim), variant, (block_M, block_N, threads), stages, which tiles of queries
+CASES = [
+    ((1, 8, 1024, 64), Variant(), SMALL, 2, (0, 7)),
+    ((1, 8, 1024, 128), BF16, LARGE, 2, (3,)),
+    ((2, 4, 4096, 64), Variant(), TALL, 3, (2,)),
+    ((2, 16, 1000, 64), Variant(), SMALL, 1, (0, 15)),
+    ((2, 16, 200, 64), FULL, LARGE, 1, (1,)),
+    ((1, 2, 64, 64), Variant(), WIDE, 2, (0,)),
+    ((1, 2, 64, 64), FULL, LARGE, 3, (0,)),
+    ((1, 1, 1, 64), Variant(), SMALL, 2, (0,)),
+    ((1, 1, 1, 64), Variant(False, "bfloat16"), WIDE, 0, (0,)),
+    ((1, 1, 1024, 64), FULL, WIDE, 0, (15,)),
+    ((1, 64, 256, 64), Variant(), SMALL, 2, (0, 3)),
+    ((1, 64, 256, 64), FULL, TALL, 2, (1,)),
+    ((1, 128, 256, 64), Variant(), LARGE, 2, (0, 1)),
+    ((1, 128, 256, 64), Variant(False, "bfloat16"), SMALL, 3, (2,)),
+    ((1, 8, 256, 64), ONE_HEAD, SMALL, 2, (3,)),
+    ((2, 4, 256, 128), Variant(False, one_kv_head=True), WIDE, 1, (2,)),
+]
+
+
+@pytest.mark.parametrize(("shape", "variant", "tiles", "stages", "rows"), CASES)
+def test_numbers(
+    program: Callable[[Variant], Callable[..., Kernel]], shape: tuple[int, int, int, int], variant: Variant,
+    tiles: tuple[int, int, int], stages: int, rows: tuple[int, ...],
+) -> None:  # fmt: skip
+    """Some blocks of the grid, of the last head of the last sequence: every element within what rounding explains, nothing else
+    written; by what the program means, and by what it is compiled to."""
+    batch, heads, _, _ = shape
+    block_m, block_n, threads = tiles
+    kernel = program(variant)(*shape, block_M=block_m, block_N=block_n, num_stages=stages, threads=threads)
+    arrays = inputs(kernel)
+    blocks = [(x, heads - 1, batch - 1) for x in rows]
+    meant, device = ([*arrays, np.full(shape_of(kernel), np.nan, arrays[0].dtype)] for _ in range(2))
+    reference.run(kernel, meant, blocks=blocks)
+    machine.run(compile_kernel(kernel, SM_90A).device, dict(zip(kernel.params, device, strict=True)), blocks=blocks)
+    for result in (meant[-1], device[-1]):
+        for x in rows:
+            check(result, arrays, variant, x * block_m, block_m, block_n)
+        assert np.isnan(result).sum() == result.size - written(shape, rows, block_m)
+
+
+def inputs(kernel: Kernel) -> list[np.ndarray]:
+    rng = np.random.default_rng(0)
+    return [rng.standard_normal(tensor.shape).astype(tensor.dtype.numpy) for tensor in kernel.tensors[:3]]
+
+
+def shape_of(kernel: Kernel) -> tuple[int, ...]:
+    return tuple(int(extent) for extent in kernel.tensors[3].shape)
+
+
+def written(shape: tuple[int, int, int, int], rows: tuple[int, ...], block_m: int) -> int:
+    """Elements that those tiles of one head have."""
+    _, _, seq, dim = shape
+    return sum(min(block_m, seq - x * block_m) for x in rows) * dim
+
+
+def check(result: np.ndarray, arrays: list[np.ndarray], variant: Variant, first: int, block_m: int, block_n: int) -> None:
+    """One tile of the result.  Without a mask, the keys after the end of the sequence, which read as zero, count too."""
+    q, k, v = (array.astype(np.float64)[-1, :, -1] for array in arrays)
+    q = q[first : first + block_m]
+    if not variant.causal:
+        padding = ((0, -len(k) % block_n), (0, 0))
+        k, v = np.pad(k, padding), np.pad(v, padding)
+    exact, allowed = numerics.attention(q, k, v, variant.dtype, variant.causal, first)
+    found = result[-1, first : first + block_m, -1].astype(np.float64)
+    assert (np.abs(found - exact) / allowed).max() <= 1
+    assert numerics.error_norm(found, exact) < NORM[variant.dtype]
+
+
+def test_a_wrong_result_is_noticed() -> None:
+    """One key left out, one probability doubled, one NaN."""
+    rng = np.random.default_rng(1)
+    q, k, v = (rng.standard_normal((256, 64)) for _ in range(3))
+    exact, allowed = numerics.attention(q, k, v, "float16", causal=True)
+
+    def worst(result: np.ndarray) -> Any:
+        return (np.abs(result - exact) / allowed).max()
+
+    rounded = exact.astype(np.float16).astype(np.float64)
+    assert worst(rounded) <= 1
+    scores = np.where(np.tri(256, dtype=bool), q @ k.T / 8, -np.inf)
+    scores[200, 100] = -np.inf
+    weights = np.exp(scores)
+    assert worst(weights @ v / weights.sum(1, keepdims=True)) > 1
+    rounded[255, 63] = np.nan
+    assert not worst(rounded) <= 1
