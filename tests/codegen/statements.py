@@ -113,6 +113,7 @@ def consumer() -> d.Body:
         d.ShuffleXor(var=top, value=binary("max", at(VALUES, 0), at(VALUES, 1)), lane_mask=4),
         d.Declare(var=scalar, value=Call("exp2", (top * Const(0.5, F32),), F32)),
         d.NamedBarrierSync(id=1, threads=128),
+        d.SyncWarp(),
         d.StoreMatrix(
             address=Call("swizzle", (address, u32(128)), UINT32),
             values=tuple(Call("pack", (Cast(at(ACC, 0, 2 * v), F16), Cast(at(ACC, 0, 2 * v + 1), F16)), UINT32) for v in range(4)),

@@ -138,7 +138,7 @@ CALLS = {
         *(f"i += tl::to_{sign}int{bits}(f)" for sign in ("", "u") for bits in (8, 16, 32, 64)),
     ],
     "tl_math.cuh": [
-        "f = tl::exp2(f)", "f = tl::sigmoid(f)", "i = tl::floor_div(i, 3)", "i = tl::floor_mod(i, 3)", "f = tl::floor_div(f, 3.0f)",
+        "f = tl::exp2(f)", "f = tl::sigmoid(f)", "f = tl::infinity()", "i = tl::floor_div(i, 3)", "i = tl::floor_mod(i, 3)", "f = tl::floor_div(f, 3.0f)",
         "f = tl::floor_mod(f, 3.0f)",
     ],
     "tl_mbarrier.cuh": [

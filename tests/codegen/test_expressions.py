@@ -138,19 +138,19 @@ def cases(draw: st.DrawFn, among: tuple[DType, ...]) -> tuple[Expr, dict[Var, in
     return node, {var: draw(numbers(var.dtype)) for dtype in (*among, BOOL) for var in VARIABLES[dtype]}
 
 
-@settings(max_examples=1500, deadline=None, derandomize=True)
+@settings(max_examples=800, deadline=None, derandomize=True)
 @given(cases((INT32, UINT32)))
 def test_printed_is_meant_for_32_bits(case: tuple[Expr, dict[Var, int]]) -> None:
     check(*case)
 
 
-@settings(max_examples=1000, deadline=None, derandomize=True)
+@settings(max_examples=500, deadline=None, derandomize=True)
 @given(cases((INT32, UINT32, *WIDE[2:])))
 def test_printed_is_meant_for_32_and_64_bits(case: tuple[Expr, dict[Var, int]]) -> None:
     check(*case)
 
 
-@settings(max_examples=1000, deadline=None, derandomize=True)
+@settings(max_examples=500, deadline=None, derandomize=True)
 @given(cases(INTEGERS))
 def test_printed_is_meant_for_all_widths(case: tuple[Expr, dict[Var, int]]) -> None:
     check(*case)

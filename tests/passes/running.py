@@ -3,7 +3,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from tilelang.ir import tile
 from tilelang.ir.buffer import Buffer
 from tilelang.ir.tile import Copy, Kernel
 from tilelang.ir.types import Scope
@@ -72,8 +71,3 @@ def check(kernel: Kernel, schedules: tuple[str, ...], seed: int = 0, magnitude: 
     for schedule in schedules:
         assert_same_bits(expected, on_the_machine(lowered, arrays, schedule), schedule)
     return expected
-
-
-def spanned(kernel: Kernel) -> bool:
-    """Whether every statement of the kernel has a place in the source."""
-    return all(stmt.span is not None for stmt in statements(kernel.body) if isinstance(stmt, tile.Stmt))

@@ -9,18 +9,18 @@ TL_WGMMA_SS(32, f16)
 TL_WGMMA_SS(64, f16)
 
 // kernel (by_hand.tl:21) for sm_90a: grid 1, 128 consumer + 128 producer threads, 2 blocks per SM,
-// 32768 bytes of dynamic shared memory, 10 mbarriers
+// 28672 bytes of dynamic shared memory, 10 mbarriers
 extern "C" __global__ void __launch_bounds__(256, 2)
 kernel_kernel(const __grid_constant__ CUtensorMap Q_desc,  // Q: float16 64 x 32, boxes of 64 x 32, 64-byte swizzle
               const __grid_constant__ CUtensorMap K_desc,  // K: float16 192 x 32, boxes of 64 x 32, 64-byte swizzle
               const __grid_constant__ CUtensorMap V_desc,  // V: float16 192 x 32, boxes of 64 x 32, 64-byte swizzle
               const __grid_constant__ CUtensorMap O_desc) {  // O: float16 64 x 32, boxes of 64 x 32, 64-byte swizzle
-  extern __shared__ __align__(1024) uint8_t shared_memory[];  // 32768 bytes, dynamic
+  extern __shared__ __align__(1024) uint8_t shared_memory[];  // 28672 bytes, dynamic
   const uint32_t Q_s = tl::shared_address(shared_memory);  // 4096 bytes: 64 x 32, 64-byte swizzle
   const uint32_t K_s = tl::shared_address(shared_memory) + 4096;  // 2 x 4096 bytes: 64 x 32, 64-byte swizzle
   const uint32_t V_s = tl::shared_address(shared_memory) + 12288;  // 2 x 4096 bytes: 64 x 32, 64-byte swizzle
   const uint32_t S_s = tl::shared_address(shared_memory) + 20480;  // 8192 bytes: 64 x 64, 128-byte swizzle
-  const uint32_t O_tile = tl::shared_address(shared_memory) + 28672;  // 4096 bytes: 64 x 32, 64-byte swizzle
+  const uint32_t O_tile = tl::shared_address(shared_memory);  // 4096 bytes: 64 x 32, 64-byte swizzle
   __shared__ __align__(8) uint64_t Q_s_full[1];  // the slot's bytes have landed
   __shared__ __align__(8) uint64_t Q_s_empty[1];  // every consumer warp is done with the slot
   __shared__ __align__(8) uint64_t K_s_full[2];  // the slot's bytes have landed
@@ -44,7 +44,7 @@ kernel_kernel(const __grid_constant__ CUtensorMap Q_desc,  // Q: float16 64 x 32
     tl::fence_mbarrier_init();
   }
   __syncthreads();
-  if (warp < 4) {  // consumer warpgroup: computes and stores
+  if (warp < 4) {  // consumers: compute and store
     tl::warpgroup_reg_alloc<232>();
     uint32_t Q_s_phase = 0;
     uint32_t K_s_stage = 0;
@@ -91,9 +91,9 @@ kernel_kernel(const __grid_constant__ CUtensorMap Q_desc,  // Q: float16 64 x 32
             tl::pack_f16(scores[0][pair * 8 + 4], scores[0][pair * 8 + 5]),
             tl::pack_f16(scores[0][pair * 8 + 6], scores[0][pair * 8 + 7]));
       }
+      // T.gemm(S_s, V_s, acc)  (by_hand.tl:18)
       tl::fence_proxy_async();
       tl::named_barrier_sync<1, 128>();
-      // T.gemm(S_s, V_s, acc)  (by_hand.tl:18)
       while (!tl::mbarrier_try_wait(V_s_full[V_s_stage], V_s_phase)) {}
       const uint32_t V_s_slot = V_s_desc + V_s_stage * 256;
       tl::fence_registers(acc);
@@ -112,12 +112,12 @@ kernel_kernel(const __grid_constant__ CUtensorMap Q_desc,  // Q: float16 64 x 32
       }
       if (++V_s_stage == 2) { V_s_stage = 0; V_s_phase ^= 1; }
     }
+    __syncwarp();
     if (tl::elect_one()) {
       tl::mbarrier_arrive(Q_s_empty[0]);
     }
     Q_s_phase ^= 1;
     // T.copy(acc, O)  (by_hand.tl:20)
-    tl::named_barrier_sync<1, 128>();
     const int row = (thread >> 5) * 16 + (thread & 15);  // this lane's row of each stmatrix
     const uint32_t row_address = O_tile + row * 64;
     const uint32_t chunk = ((thread >> 4) & 1) ^ ((row >> 1) & 3);  // its chunk of a pair, swizzled
@@ -136,7 +136,7 @@ kernel_kernel(const __grid_constant__ CUtensorMap Q_desc,  // Q: float16 64 x 32
       tl::tma_store_commit_group();
       tl::tma_store_wait_group_read<0>();
     }
-  } else {  // producer warpgroup: one thread keeps the rings full
+  } else {  // producer: one thread keeps the rings full
     tl::warpgroup_reg_dealloc<24>();
     if (warp == 4 && tl::elect_one()) {
       uint32_t Q_s_phase = 0;

@@ -33,7 +33,7 @@ kernel_kernel(const __grid_constant__ CUtensorMap A_desc,  // A: float16 1024 x 
     tl::fence_mbarrier_init();
   }
   __syncthreads();
-  if (warp < 4) {  // consumer warpgroup: computes and stores
+  if (warp < 4) {  // consumers: compute and store
     tl::warpgroup_reg_alloc<232>();
     uint32_t stage = 0;
     uint32_t phase = 0;
@@ -93,7 +93,7 @@ kernel_kernel(const __grid_constant__ CUtensorMap A_desc,  // A: float16 1024 x 
       tl::tma_store_commit_group();
       tl::tma_store_wait_group_read<0>();
     }
-  } else {  // producer warpgroup: one thread keeps the rings full
+  } else {  // producer: one thread keeps the rings full
     tl::warpgroup_reg_dealloc<24>();
     if (warp == 4 && tl::elect_one()) {
       uint32_t stage = 0;

@@ -31,7 +31,7 @@ kernel_kernel(const __grid_constant__ CUtensorMap A_desc,  // A: bfloat16 1024 x
     tl::fence_mbarrier_init();
   }
   __syncthreads();
-  if (warp < 4) {  // consumer warpgroup: computes and stores
+  if (warp < 4) {  // consumers: compute and store
     tl::warpgroup_reg_alloc<232>();
     uint32_t stage = 0;
     uint32_t phase = 0;
@@ -64,7 +64,6 @@ kernel_kernel(const __grid_constant__ CUtensorMap A_desc,  // A: bfloat16 1024 x
       if (++stage == 2) { stage = 0; phase ^= 1; }
     }
     // T.copy(C_local, C_shared)
-    tl::named_barrier_sync<1, 128>();
     const int row = (thread >> 5) * 16 + (thread & 15);  // this lane's row of each stmatrix
     const uint32_t row_address = C_shared + row * 128;
     const uint32_t chunk = ((thread >> 4) & 1) ^ (row & 7);  // its chunk of a pair, swizzled
@@ -79,15 +78,15 @@ kernel_kernel(const __grid_constant__ CUtensorMap A_desc,  // A: bfloat16 1024 x
             tl::pack_bf16(C_local[i][pair * 8 + 6], C_local[i][pair * 8 + 7]));
       }
     }
+    // T.copy(C_shared, C[by * 128 : by * 128 + 128, bx * 64 : bx * 64 + 64])
     tl::fence_proxy_async();
     tl::named_barrier_sync<1, 128>();
-    // T.copy(C_shared, C[by * 128 : by * 128 + 128, bx * 64 : bx * 64 + 64])
     if (warp == 0 && tl::elect_one()) {
       tl::tma_store(C_desc, C_shared, bx * 64, by * 128);
       tl::tma_store_commit_group();
       tl::tma_store_wait_group_read<0>();
     }
-  } else {  // producer warpgroup: one thread keeps the rings full
+  } else {  // producer: one thread keeps the rings full
     tl::warpgroup_reg_dealloc<24>();
     if (warp == 4 && tl::elect_one()) {
       uint32_t stage = 0;

@@ -42,7 +42,7 @@ kernel_kernel(const __grid_constant__ CUtensorMap A_desc,  // A: float16 64 x 96
     tl::fence_mbarrier_init();
   }
   __syncthreads();
-  if (warp < 4) {  // consumer warpgroup: computes and stores
+  if (warp < 4) {  // consumers: compute and store
     tl::warpgroup_reg_alloc<232>();
     uint32_t A_s_B_s_stage = 0;
     uint32_t A_s_B_s_phase = 0;
@@ -116,7 +116,7 @@ kernel_kernel(const __grid_constant__ CUtensorMap A_desc,  // A: float16 64 x 96
       tl::tma_store_commit_group();
       tl::tma_store_wait_group_read<0>();
     }
-  } else {  // producer warpgroup: one thread keeps the rings full
+  } else {  // producer: one thread keeps the rings full
     tl::warpgroup_reg_dealloc<24>();
     if (warp == 4 && tl::elect_one()) {
       uint32_t A_s_B_s_stage = 0;

@@ -1,0 +1,109 @@
+"""Faults that are known and not mended yet: each test says what is right, and fails until it is so (`strict`)."""
+from __future__ import annotations
+
+import pytest
+
+from tests.passes.kernels import gemm_kernel
+from tests.passes.maker import Maker, tile
+from tests.passes.programs import BX, I, T
+from tests.passes.refused import Small
+from tests.passes.running import check, compiled
+from tilelang.errors import KernelError
+from tilelang.ir.buffer import Buffer
+from tilelang.ir.expr import Const, Var
+from tilelang.ir.tile import Kernel
+from tilelang.ir.types import DType, Scope
+from tilelang.runtime import nvrtc
+from tilelang.target import SM_90A
+
+
+def right_or_refused(kernel: Kernel) -> None:
+    """A wrong number fails, a named refusal does not."""
+    try:
+        check(kernel, ("fifo",))
+    except KernelError as error:
+        assert error.span is not None
+
+
+@pytest.mark.xfail(strict=True, reason="a clear of part of an accumulator clears all of it")
+def test_clear_of_a_part() -> None:
+    small = Small()
+    part = small.clear(tile(small.acc, (0, 0), 64, 16))
+    right_or_refused(small.program(small.fill(small.acc, 3), part, small.gemm(small.a_s, small.b_s, small.acc)))
+
+
+@pytest.mark.xfail(strict=True, reason="a fill of part of an accumulator fills all of it")
+def test_fill_of_a_part() -> None:
+    small = Small()
+    part = small.fill(tile(small.acc, (0, 0), 64, 16), 3)
+    right_or_refused(small.program(small.clear(small.acc), part, small.gemm(small.a_s, small.b_s, small.acc)))
+
+
+@pytest.mark.xfail(strict=True, reason="a loop over part of a fragment takes the whole fragment's layout and writes all of it")
+def test_loop_over_a_part() -> None:
+    small = Small()
+    loop = small.over(small.store(small.acc, (T, I), Const(5.0, small.acc.dtype)), extents=(64, 16))
+    right_or_refused(small.program(small.gemm(small.a_s, small.b_s, small.acc, clear_accum=True), loop))
+
+
+@pytest.mark.xfail(strict=True, raises=TypeError, reason="int() of a run-time extent of a tensor that TMA would have to know")
+def test_run_time_shape() -> None:
+    mk = Maker()
+    a = Buffer("A", (Var("n"), 32), DType("float16"), Scope.GLOBAL, mk.span())
+    mk.params.append(a)
+    b, c = mk.tensor("B", 32, 48), mk.tensor("C", 64, 48)
+    a_s, b_s, acc = mk.shared("A_s", 64, 32), mk.shared("B_s", 32, 48), mk.fragment("acc", 64, 48)
+    loads = mk.copy(tile(a, (0, 0), 64, 32), a_s), mk.copy(b, b_s)
+    kernel = mk.kernel({BX: 1}, *loads, mk.gemm(a_s, b_s, acc, clear_accum=True), mk.copy(acc, c))
+    try:
+        compiled(kernel)
+    except KernelError as error:
+        assert error.span is not None
+
+
+@pytest.mark.xfail(strict=True, reason="only each accumulator alone is held against the registers of a thread")
+def test_two_accumulators_that_do_not_fit_together() -> None:
+    mk = Maker()
+    tensors = [mk.tensor(name, 128, 128) for name in "ABDCE"]
+    a_s, b_s, d_s = (mk.shared(f"{name}_s", 128, 128) for name in "ABD")
+    first, second = mk.fragment("first", 128, 128), mk.fragment("second", 128, 128)
+    gemms = mk.gemm(a_s, b_s, first, clear_accum=True), mk.gemm(a_s, d_s, second, clear_accum=True)
+    loads = (mk.copy(tensor, tile_) for tensor, tile_ in zip(tensors, (a_s, b_s, d_s), strict=False))
+    kernel = mk.kernel({BX: 1}, *loads, *gemms, mk.copy(first, tensors[3]), mk.copy(second, tensors[4]))
+    with pytest.raises(KernelError) as caught:
+        compiled(kernel)
+    assert caught.value.code == "TL402"
+
+
+@pytest.mark.xfail(strict=True, reason="static shared memory, where the mbarriers lie, is not counted")
+def test_shared_memory_counts_the_mbarriers() -> None:
+    """90 stages of 2560 bytes and a tile of 2048 are 232448 bytes, all there is; the 180 mbarriers come on top."""
+    kernel = gemm_kernel(64, 16, 64, 64, 16, 16, 90, through_shared=True)
+    with pytest.raises(KernelError) as caught:
+        compiled(kernel)
+    assert caught.value.code == "TL401"
+
+
+@pytest.mark.xfail(strict=True, reason="threads are not held against the block's limit")
+@pytest.mark.parametrize("threads", [1024, 2048])
+def test_more_threads_than_a_block_has(threads: int) -> None:
+    """1024 and a producer warpgroup on top are too many."""
+    kernel = gemm_kernel(1024, 256, 64, 512, 128, 64, 1, threads=threads)
+    with pytest.raises(KernelError) as caught:
+        compiled(kernel)
+    assert caught.value.code.startswith("TL4")
+    assert SM_90A.threads_per_block_max == 1024
+
+
+@pytest.mark.xfail(strict=True, reason="registers that even one block does not have are left for ptxas to find")
+def test_registers_of_many_warpgroups() -> None:
+    """512 x 128 over 512 threads: 128 registers of accumulators, and about 120 registers a thread in all."""
+    from tilelang.codegen.cuda import emit
+    from tilelang.codegen.headers import header_texts
+
+    try:
+        lowered = compiled(gemm_kernel(1024, 256, 64, 512, 128, 64, 1, threads=512))
+    except KernelError as error:
+        assert error.code.startswith("TL4")
+        return
+    nvrtc.compile_text(emit(lowered.device), arch="sm_90a", headers=header_texts())

@@ -1,0 +1,61 @@
+"""What the passes refuse, word for word: `UPDATE_GOLDEN=1 pytest tests/passes` rewrites the file; read the difference."""
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+
+import pytest
+
+import tilelang.passes
+from tests.passes.maker import FILE
+from tests.passes.refused import REFUSED
+from tests.passes.running import compiled
+from tilelang.errors import KernelError
+
+GOLDEN = Path(__file__).resolve().parent.parent / "golden" / "passes" / "refusals.txt"
+# Codes of refusals that no program reaches: the sizes checked before leave no operand whose rows are not whole 32 bytes (317); the
+# walks refuse what legalize lets through only if a statement is added to tile IR (303 in lower_consumer).
+UNREACHED = {"TL317"}
+
+
+def refusal(name: str) -> KernelError:
+    with pytest.raises(KernelError) as caught:
+        compiled(REFUSED[name]())
+    return caught.value
+
+
+def kept() -> dict[str, str]:
+    """The messages of the golden file by name."""
+    parts = re.split(r"^== (.*)\n", GOLDEN.read_text(), flags=re.MULTILINE)[1:]
+    return {name: text.strip("\n") for name, text in zip(parts[::2], parts[1::2], strict=True)}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_message(name: str) -> None:
+    if os.environ.get("UPDATE_GOLDEN") == "1" and name == next(iter(REFUSED)):
+        GOLDEN.parent.mkdir(parents=True, exist_ok=True)
+        GOLDEN.write_text("\n".join(f"== {each}\n{refusal(each)}\n" for each in REFUSED))
+    assert str(refusal(name)) == kept()[name]
+
+
+def test_the_file_has_no_other_messages() -> None:
+    assert list(kept()) == list(REFUSED)
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_every_refusal_has_a_place(name: str) -> None:
+    error = refusal(name)
+    assert re.fullmatch(r"TL[347]\d\d", error.code)
+    assert error.span is not None or name in ("shared memory", "accumulator registers", "grid"), "kernels made without spans"
+    assert error.span is None or error.span.file == FILE
+
+
+def test_every_code_of_the_planning_passes_is_here() -> None:
+    """Every Unsupported, ResourceExceeded and LayoutConflict that legalize and the plan passes can raise."""
+    folder = Path(tilelang.passes.__file__).parent
+    codes: set[str] = set()
+    for path in (folder / "legalize.py", folder / "allocate_shared.py", folder / "infer_layouts.py", *folder.glob("plan_*.py")):
+        codes.update(re.findall(r'code="(TL[347]\d\d)"', path.read_text()))
+    assert len(codes) > 15
+    assert codes - UNREACHED <= {refusal(name).code for name in REFUSED}
