@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from tilelang.errors import ResourceExceeded
 from tilelang.ir.buffer import Buffer
 from tilelang.ir.device import SharedArray
-from tilelang.ir.tile import Body, Copy, Kernel, Reduce, Stmt
+from tilelang.ir.tile import Copy, Kernel, Reduce, Stmt
 from tilelang.ir.types import Scope
 from tilelang.layout.digits import Layout
 from tilelang.layout.swizzle import PanelLayout
@@ -23,7 +23,6 @@ from tilelang.trace import Decision
 
 def allocate_shared(
     kernel: Kernel,
-    body: Body,
     layouts: Mapping[Buffer, PanelLayout],
     channels: tuple[Channel, ...],
     copies: Mapping[Copy, CopyPlan],
@@ -42,12 +41,12 @@ def allocate_shared(
     for copy, plan in copies.items():
         if plan.staging is None:
             continue
-        reuse = _rings_are_dead(kernel, body, copy)
+        reuse = _rings_are_dead(kernel, copy)
         array = arrays[copy] = _array(f"{copy.dst.buffer.name}_tile", plan.staging, 1, 0 if reuse else ring_end, copy.span)
         end = max(end, array.offset_bytes + array.stage_bytes)
         where = "on top of the rings, which are dead by then" if reuse else "in memory of its own, since rings are used after it"
         decisions.append(Decision(copy.span, f"shared memory for storing {copy.dst.buffer.name}", where))
-    for stmt in statements(body):
+    for stmt in statements(kernel.body):
         size = scratch_bytes(stmt, fragments[stmt.src.buffer], kernel.threads) if isinstance(stmt, Reduce) else 0
         if size:
             arrays[stmt] = SharedArray(
@@ -69,11 +68,11 @@ def _array(name: str, layout: PanelLayout, stages: int, start: int, span: object
     )  # fmt: skip
 
 
-def _rings_are_dead(kernel: Kernel, body: Body, copy: Copy) -> bool:
+def _rings_are_dead(kernel: Kernel, copy: Copy) -> bool:
     """Whether nothing behind the copy, which no loop repeats, touches shared memory."""
-    if copy not in body:
+    if copy not in kernel.body:
         return False
-    after = body[body.index(copy) + 1 :]
+    after = kernel.body[kernel.body.index(copy) + 1 :]
     shared = [buffer for buffer in kernel.buffers if buffer.scope is Scope.SHARED]
     return not any(touches_inside(stmt, buffer) for stmt in after for buffer in shared)
 

@@ -3,7 +3,8 @@
 Gemms prescribe layouts.  From there they spread: a loop takes the layout of a fragment whose indices are all its variables, and
 gives every fragment it touches the projection of its own; a reduction gives its result the projection of its source.  Where
 nothing prescribes anything, memory does: a loop gets the layout of `layout/spread.py` with the widest vectors its accesses allow.
-Two different demands on one fragment are a `LayoutConflict` that names both statements.
+Where a loop meets a fragment that is spread in another way, the fragment passes through shared memory (`RelayoutWanted`); two demands
+that cannot be reconciled are a `LayoutConflict` that names both statements.
 """
 from __future__ import annotations
 
@@ -19,7 +20,7 @@ from tilelang.ir.walk import walk
 from tilelang.layout.digits import Layout
 from tilelang.layout.spread import spread
 from tilelang.passes.access import statements
-from tilelang.trace import Decision
+from tilelang.trace import Decision, Rejection
 
 VECTOR_BYTES = 16
 
@@ -31,6 +32,20 @@ class Demand:
     layout: Layout
     reason: str
     span: Span | None
+
+
+class RelayoutWanted(Exception):
+    """A loop needs a fragment in another layout than it has, or indexes it in a way that no layout serves; through shared memory it
+    can be had.  `decision` says why."""
+
+    def __init__(self, loop: tile.Parallel, buffer: Buffer, decision: Decision) -> None:
+        super().__init__(buffer.name)
+        self.loop, self.buffer, self.decision = loop, buffer, decision
+
+
+def _relayout(loop: tile.Parallel, buffer: Buffer, predicate: str, value: str) -> RelayoutWanted:
+    why = Rejection("in registers", predicate, value)
+    return RelayoutWanted(loop, buffer, Decision(loop.span, f"{buffer.name} in this loop", "through shared memory", rejected=(why,)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,8 +71,8 @@ class Inference:
         )
 
 
-def infer_layouts(kernel: tile.Kernel, body: tile.Body, prescribed: Mapping[Buffer, Demand], threads: int) -> Inference:
-    """Layouts of all fragments and loops of `body`.  Raises LayoutConflict, or Unsupported for a fragment index it cannot follow."""
+def infer_layouts(body: tile.Body, prescribed: Mapping[Buffer, Demand], threads: int) -> Inference:
+    """Layouts of all fragments and loops of `body`.  Raises RelayoutWanted, LayoutConflict, or Unsupported for run-time extents."""
     found = Inference(threads, dict(prescribed))
     parallels = {stmt: loop_accesses(stmt) for stmt in statements(body) if isinstance(stmt, tile.Parallel)}
     reduces = [stmt for stmt in statements(body) if isinstance(stmt, tile.Reduce)]
@@ -77,9 +92,13 @@ def infer_layouts(kernel: tile.Kernel, body: tile.Body, prescribed: Mapping[Buff
 def loop_accesses(loop: tile.Parallel) -> tuple[Access, ...]:
     """Every fragment access in a loop, by loop dimension."""
     found = []
-    for buffer, indices, span in element_accesses(loop):
+    for buffer, indices, _ in element_accesses(loop):
         if buffer.scope is Scope.FRAGMENT:
-            found.append(Access(buffer, tuple(_dim(index, loop, buffer, span) for index in indices)))
+            dims = tuple(_dim(index, loop, buffer) for index in indices)
+            named = [dim for dim in dims if dim is not None]
+            if len(set(named)) < len(named):
+                raise _relayout(loop, buffer, "each of the loop's variables is one of its indices", "one is two")
+            found.append(Access(buffer, dims))
     return tuple(dict.fromkeys(found))
 
 
@@ -93,15 +112,12 @@ def element_accesses(loop: tile.Parallel) -> Iterable[tuple[Buffer, tuple[Expr, 
                 yield node.buffer, node.indices, stmt.span
 
 
-def _dim(index: Expr, loop: tile.Parallel, buffer: Buffer, span: Span | None) -> int | None:
+def _dim(index: Expr, loop: tile.Parallel, buffer: Buffer) -> int | None:
     if isinstance(index, Var) and index in loop.vars:
         return loop.vars.index(index)
     if isinstance(index, Const) and index.value == 0:
         return None
-    raise Unsupported(
-        f"{buffer.name} is a fragment, and its index here is not a variable of the loop", code="TL342", span=span or loop.span,
-        hint=f"index {buffer.name} by the loop's variables alone, or use a shared buffer",
-    )  # fmt: skip
+    raise _relayout(loop, buffer, "its indices are the loop's variables", "one is an expression")
 
 
 # ---- spreading ---------------------------------------------------------------------------------------------------------------
@@ -115,7 +131,11 @@ def _spread_once(found: Inference, parallels: Mapping[tile.Parallel, tuple[Acces
             _loop_from_fragment(found, loop, accesses)
         if loop in found.loops:
             for access in accesses:
-                _demand(found, access.buffer, _projection(found.loops[loop], access.dims), f"used in a loop over {_names(loop)}", loop.span)
+                wanted = _projection(found.loops[loop], access.dims)
+                known = found.fragments.get(access.buffer)
+                if known is not None and not known.layout.same_threads(wanted):
+                    raise _relayout(loop, access.buffer, f"its layout is {describe(wanted)}", describe(known.layout))
+                _demand(found, access.buffer, wanted, f"used in a loop over {_names(loop)}", loop.span)
     for reduce in reduces:
         source = found.fragments.get(reduce.src.buffer)
         if source is not None and reduce.dst.buffer.scope is Scope.FRAGMENT:

@@ -11,20 +11,22 @@ from dataclasses import dataclass
 from tilelang.ir.buffer import Buffer
 from tilelang.ir.device import DeviceKernel
 from tilelang.ir.tile import Body, Copy, Fill, Kernel, Stmt
+from tilelang.ir.types import Scope
 from tilelang.passes.allocate_shared import allocate_shared
-from tilelang.passes.infer_layouts import infer_layouts
+from tilelang.passes.infer_layouts import Demand, Inference, RelayoutWanted, infer_layouts
 from tilelang.passes.legalize import legalize
 from tilelang.passes.lower_kernel import lower
-from tilelang.passes.plan_copy import ELEMENTWISE, plan_copies
+from tilelang.passes.plan_copy import ELEMENTWISE, default_layout, plan_copies
 from tilelang.passes.plan_gemm import plan_gemms
 from tilelang.passes.plan_order import plan_order
-from tilelang.passes.plan_pipeline import ChannelPlan, consumer_only, plan_channels
+from tilelang.passes.plan_pipeline import consumer_only, plan_channels
 from tilelang.passes.plan_registers import plan_registers
 from tilelang.passes.plan_roles import plan_roles
 from tilelang.passes.plan_schedule import plan_clears
 from tilelang.passes.plan_sync import plan_sync
-from tilelang.passes.plans import CopyKind, CopyPlan, Plans
+from tilelang.passes.plans import Channel, CopyKind, CopyPlan, Plans
 from tilelang.passes.transform_elementwise import transform_elementwise
+from tilelang.passes.transform_relayout import transform_relayout
 from tilelang.target import Target
 from tilelang.trace import Decision
 
@@ -39,40 +41,68 @@ class Lowered:
     decisions: tuple[Decision, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class Shaped:
+    """A kernel whose loops and copies are what they will stay, with its channels and layouts."""
+
+    kernel: Kernel
+    copies: Mapping[Copy, CopyPlan]
+    channels: tuple[Channel, ...]
+    layouts: Inference
+    decisions: tuple[Decision, ...]
+
+
 def plan(kernel: Kernel, target: Target, alignments: Mapping[Buffer, int]) -> tuple[Plans, tuple[Decision, ...]]:
     """All plans of a legal kernel, and the decisions behind them."""
     gemms = plan_gemms(kernel)
     copied = plan_copies(kernel, gemms.shared, gemms.accumulators, alignments)
     clears, clear_reasons = plan_clears(kernel)
-    body, copies, ahead = _ahead(kernel, copied.copies, [clear.fill for clear in clears])
-    layouts = infer_layouts(kernel, body, gemms.fragments, kernel.threads)
+    shaped = _shape_body(kernel, copied.copies, [clear.fill for clear in clears], gemms.fragments)
+    kernel, layouts, copies = shaped.kernel, shaped.layouts, shaped.copies
+    shared_layouts = {b: copied.shared_layouts.get(b) or default_layout(b) for b in kernel.buffers if b.scope is Scope.SHARED}
     fragments = {buffer: demand.layout for buffer, demand in layouts.fragments.items()}
     registers = plan_registers(fragments, gemms.accumulators)
-    shared, shared_reasons = allocate_shared(kernel, body, copied.shared_layouts, ahead.channels, copies, fragments, target)
-    roles, role_reasons = plan_roles(kernel, bool(ahead.channels), registers.values(), shared.bytes, target)
-    syncs = plan_sync(body, copies, shared.arrays)
+    shared, shared_reasons = allocate_shared(kernel, shared_layouts, shaped.channels, copies, fragments, target)
+    roles, role_reasons = plan_roles(kernel, bool(shaped.channels), registers.values(), shared.bytes, target)
     order, order_reasons = plan_order(kernel)
     plans = Plans(
-        body, copied.shared_layouts, fragments, layouts.loops, copies, gemms.gemms, clears, ahead.channels, roles, shared, syncs,
-        alignments, registers, consumer_only(dataclasses.replace(kernel, body=body)), order,
+        kernel.body, shared_layouts, fragments, layouts.loops, copies, gemms.gemms, clears, shaped.channels, roles, shared,
+        plan_sync(kernel.body, copies, shared.arrays), alignments, registers, consumer_only(kernel), order,
     )  # fmt: skip
-    reasons = (gemms.decisions, copied.decisions, ahead.decisions, clear_reasons, layouts.decisions(), shared_reasons, role_reasons, order_reasons)
+    reasons = (gemms.decisions, copied.decisions, shaped.decisions, clear_reasons, shared_reasons, role_reasons, order_reasons)
     return plans, tuple(decision for group in reasons for decision in group)
 
 
-def _ahead(
-    kernel: Kernel, copies: Mapping[Copy, CopyPlan], clears: list[Fill]
-) -> tuple[Body, Mapping[Copy, CopyPlan], ChannelPlan]:
-    """The body with element-wise copies and fills as loops, and the channels of the loads that are left; a load that cannot travel
-    ahead becomes such a loop, too."""
-    demoted: tuple[Decision, ...] = ()
+def _shape_body(
+    kernel: Kernel, copies: Mapping[Copy, CopyPlan], clears: list[Fill], prescribed: Mapping[Buffer, Demand]
+) -> Shaped:
+    """Element-wise copies and fills become loops, loads that cannot travel ahead too, and fragments that a loop needs in another
+    layout pass through shared memory - until all layouts and channels are settled."""
+    extra: list[Decision] = []
     while True:
         body = transform_elementwise(kernel.body, _whole(copies, clears))
-        found = plan_channels(dataclasses.replace(kernel, body=body), copies)
-        if not found.demoted:
-            return body, copies, dataclasses.replace(found, decisions=(*demoted, *found.decisions))
-        demoted += found.decisions[len(found.channels) :]
-        copies = {copy: ELEMENTWISE if copy in found.demoted else known for copy, known in copies.items()}
+        body, staged, layouts, relayouts = _settle_layouts(kernel, body, prescribed)
+        shaped = dataclasses.replace(kernel, body=body, buffers=(*kernel.buffers, *staged))
+        ahead = plan_channels(shaped, copies)
+        if not ahead.demoted:
+            decisions = (*extra, *relayouts, *ahead.decisions, *layouts.decisions())
+            return Shaped(shaped, copies, ahead.channels, layouts, decisions)
+        extra += ahead.decisions[len(ahead.channels) :]
+        copies = {copy: ELEMENTWISE if copy in ahead.demoted else known for copy, known in copies.items()}
+
+
+def _settle_layouts(
+    kernel: Kernel, body: Body, prescribed: Mapping[Buffer, Demand]
+) -> tuple[Body, list[Buffer], Inference, list[Decision]]:
+    staged: list[Buffer] = []
+    decisions: list[Decision] = []
+    while True:
+        try:
+            return body, staged, infer_layouts(body, prescribed, kernel.threads), decisions
+        except RelayoutWanted as wanted:
+            body, copy = transform_relayout(body, wanted.loop, wanted.buffer)
+            staged.append(copy)
+            decisions.append(wanted.decision)
 
 
 def _whole(copies: Mapping[Copy, CopyPlan], clears: list[Fill]) -> set[Stmt]:

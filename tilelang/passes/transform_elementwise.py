@@ -9,8 +9,9 @@ from collections.abc import Collection
 
 from tilelang.errors import Unsupported
 from tilelang.ir import tile
-from tilelang.ir.buffer import Region
+from tilelang.ir.buffer import Buffer, Region
 from tilelang.ir.expr import Const, Expr, Load, Var, binary, is_const
+from tilelang.ir.types import Scope
 from tilelang.passes.access import sub_bodies
 
 _AXES = "ijklmn"
@@ -18,27 +19,54 @@ _AXES = "ijklmn"
 
 def transform_elementwise(body: tile.Body, whole: Collection[tile.Stmt]) -> tile.Body:
     """The body with every copy and fill that is not in `whole` written as a `Parallel`."""
-    return tuple(_statement(stmt, whole) for stmt in body)
+    return tuple(new for stmt in body for new in _statement(stmt, whole))
 
 
-def _statement(stmt: tile.Stmt, whole: Collection[tile.Stmt]) -> tile.Stmt:
+def _statement(stmt: tile.Stmt, whole: Collection[tile.Stmt]) -> tile.Body:
     if isinstance(stmt, tile.Copy) and stmt not in whole:
-        return _copy(stmt)
+        return (copy_loop(stmt.src, stmt.dst, stmt),)
     if isinstance(stmt, tile.Fill) and stmt not in whole:
-        return _fill(stmt)
+        return (_fill(stmt),)
+    if isinstance(stmt, tile.Reduce):
+        return _reduce(stmt)
     if isinstance(stmt, tile.If):
         then, otherwise = (transform_elementwise(inner, whole) for inner in sub_bodies(stmt))
-        return dataclasses.replace(stmt, then=then, otherwise=otherwise)
+        return (dataclasses.replace(stmt, then=then, otherwise=otherwise),)
     if isinstance(stmt, (tile.For, tile.While)):
-        return dataclasses.replace(stmt, body=transform_elementwise(stmt.body, whole))
-    return stmt
+        return (dataclasses.replace(stmt, body=transform_elementwise(stmt.body, whole)),)
+    return (stmt,)
 
 
-def _copy(copy: tile.Copy) -> tile.Parallel:
-    variables = _variables(copy.dst, copy)
-    value = Load(copy.src.buffer, _indices(copy.src, variables))
-    store = tile.Store(buffer=copy.dst.buffer, indices=_indices(copy.dst, variables), value=value, span=copy.span)
-    return _loop(copy.dst, variables, store)
+def copy_loop(src: Region, dst: Region, stmt: tile.Stmt) -> tile.Parallel:
+    """`dst = src`, element by element, on behalf of `stmt`."""
+    variables = _variables(dst, stmt)
+    value = Load(src.buffer, _indices(src, variables))
+    store = tile.Store(buffer=dst.buffer, indices=_indices(dst, variables), value=value, span=stmt.span)
+    return _loop(dst, variables, store)
+
+
+def _reduce(reduce: tile.Reduce) -> tile.Body:
+    """A reduction of fragments, with loops that bring shared operands into fragments and the result back."""
+    src, dst = reduce.src, reduce.dst
+    before: list[tile.Stmt] = []
+    after: list[tile.Stmt] = []
+    if src.buffer.scope is Scope.SHARED:
+        src = _fragment_of(reduce.src)
+        before.append(copy_loop(reduce.src, src, reduce))
+    if dst.buffer.scope is Scope.SHARED:
+        dst = _fragment_of(reduce.dst)
+        after.append(copy_loop(dst, reduce.dst, reduce))
+        if not reduce.clear:
+            before.append(copy_loop(reduce.dst, dst, reduce))
+    if src is reduce.src and dst is reduce.dst:
+        return (reduce,)
+    return (*before, dataclasses.replace(reduce, src=src, dst=dst), *after)
+
+
+def _fragment_of(region: Region) -> Region:
+    """A new fragment for the elements of a shared buffer."""
+    buffer = region.buffer
+    return Buffer(f"{buffer.name}_fragment", buffer.shape, buffer.dtype, Scope.FRAGMENT, buffer.span).whole()
 
 
 def _fill(fill: tile.Fill) -> tile.Parallel:

@@ -1,0 +1,59 @@
+"""A fragment that one loop needs spread over the threads in another way passes through shared memory on its way there and back.
+
+    for i, j in T.Parallel(64, 64):          for i, j in T.Parallel(64, 64): staged[i, j] = b[i, j]
+        a[i, j] = a[i, j] + b[j, i]    ->    for i, j in T.Parallel(64, 64): a[i, j] = a[i, j] + staged[j, i]
+
+The first loop goes over b in b's own layout, the second over a in a's; shared memory takes any index.
+"""
+from __future__ import annotations
+
+import dataclasses
+
+from tilelang.ir import tile
+from tilelang.ir.buffer import Buffer
+from tilelang.ir.expr import Load
+from tilelang.ir.types import Scope
+from tilelang.ir.walk import rewrite
+from tilelang.passes.access import reads, statements, sub_bodies, writes
+from tilelang.passes.transform_elementwise import copy_loop
+
+
+def transform_relayout(body: tile.Body, loop: tile.Parallel, buffer: Buffer) -> tuple[tile.Body, Buffer]:
+    """The body with `loop` working on a shared copy of the fragment `buffer`, and that copy."""
+    staged = Buffer(f"{buffer.name}_staged", buffer.shape, buffer.dtype, Scope.SHARED, buffer.span)
+    inner = tuple(statements(loop.body))
+    written = any(buffer in writes(stmt) for stmt in inner)
+    read = written or any(buffer in reads(stmt) for stmt in inner)  # what the loop does not write must be there afterwards
+    before = (copy_loop(buffer.whole(), staged.whole(), loop),) if read else ()
+    after = (copy_loop(staged.whole(), buffer.whole(), loop),) if written else ()
+    changed = dataclasses.replace(loop, body=_redirected(loop.body, buffer, staged))
+    return _replaced(body, loop, (*before, changed, *after)), staged
+
+
+def _redirected(body: tile.Body, buffer: Buffer, staged: Buffer) -> tile.Body:
+    def change(node: object) -> object:
+        if isinstance(node, Load) and node.buffer is buffer:
+            return Load(staged, node.indices)
+        if isinstance(node, tile.Store) and node.buffer is buffer:
+            return dataclasses.replace(node, buffer=staged)
+        return node
+
+    return rewrite(body, change)  # type: ignore[return-value]
+
+
+def _replaced(body: tile.Body, old: tile.Stmt, new: tile.Body) -> tile.Body:
+    """The body with one statement, wherever it is, replaced by others; lists without it stay the same objects."""
+    found: list[tile.Stmt] = []
+    for stmt in body:
+        if stmt is old:
+            found.extend(new)
+        elif isinstance(stmt, tile.If):
+            then, otherwise = (_replaced(inner, old, new) for inner in sub_bodies(stmt))
+            same = then is stmt.then and otherwise is stmt.otherwise
+            found.append(stmt if same else dataclasses.replace(stmt, then=then, otherwise=otherwise))
+        elif isinstance(stmt, (tile.For, tile.While)):
+            inner = _replaced(stmt.body, old, new)
+            found.append(stmt if inner is stmt.body else dataclasses.replace(stmt, body=inner))
+        else:
+            found.append(stmt)
+    return body if len(found) == len(body) and all(a is b for a, b in zip(found, body, strict=True)) else tuple(found)
