@@ -1,4 +1,4 @@
-"""What a right matrix product and a right attention are, exactly and within rounding.  Works on NumPy arrays and PyTorch tensors alike.
+"""What a right matrix product and a right attention are, exactly and within rounding; on NumPy arrays and PyTorch tensors alike.
 
 Two tiers.  *Exact*: integer-valued inputs so small that every partial sum is a float32 and every result a float16; then any order
 of summation gives the same bits, and one wrong, missing or doubled term shows.  *Bounded*: real inputs, every element within what
@@ -47,9 +47,9 @@ def attention(q: Any, k: Any, v: Any, dtype: str, causal: bool, first_row: int =
 
         (2 u + 2**-20 + 2 d) (P @ |v|)  +  u |P @ v|  +  N 2**-24 max |v|
 
-    u, the unit roundoff of `dtype`, for P on its way into the second product, for its sum, and for the result; 2**-20 for exp2 and
-    float32's part in them; d, a row's largest error of a score, c(D) 2**-24 (|q| @ |k|.T) / sqrt(D), enters P through the
-    exponential; the last term is for the float32 sums over N keys."""
+    where u, the unit roundoff of `dtype`, is for P on its way into the second product, for its sum and for the result; 2**-20 for
+    exp2 and float32's part in them; d, a row's largest error of a score, c(D) 2**-24 (|q| @ |k|.T) / sqrt(D), enters P through
+    the exponential; and the last term is for the float32 sums over N keys."""
     u, scale = UNIT_ROUNDOFF[dtype], q.shape[-1] ** -0.5
     keys = k.swapaxes(-1, -2)
     scores = (q @ keys) * scale

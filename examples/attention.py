@@ -30,7 +30,7 @@ def attention(batch, heads, kv_heads, seq, dim, causal=False, block_M=128, block
             V_tile = T.alloc_shared((block_N, dim), "float16")
             S = T.alloc_fragment((block_M, block_N), "float32")
             P = T.alloc_fragment((block_M, block_N), "float16")
-            O = T.alloc_fragment((block_M, dim), "float32")
+            out = T.alloc_fragment((block_M, dim), "float32")
             highest = T.alloc_fragment((block_M,), "float32")
             before = T.alloc_fragment((block_M,), "float32")
             total = T.alloc_fragment((block_M,), "float32")
@@ -38,7 +38,7 @@ def attention(batch, heads, kv_heads, seq, dim, causal=False, block_M=128, block
             kv_head = head // (heads // kv_heads)
 
             T.copy(Q[b, bx * block_M : (bx + 1) * block_M, head, :], Q_tile)
-            T.clear(O)
+            T.clear(out)
             T.clear(total)
             T.fill(highest, -T.infinity("float32"))
             keys = T.min((bx + 1) * block_M, seq) if causal else seq  # after these none matters
@@ -58,13 +58,13 @@ def attention(batch, heads, kv_heads, seq, dim, causal=False, block_M=128, block
                     before[i] = T.exp2(before[i] - highest[i])  # from here on the factor
                     total[i] = total[i] * before[i] + of_tile[i]
                 for i, j in T.Parallel(block_M, dim):
-                    O[i, j] *= before[i]
+                    out[i, j] *= before[i]
                 T.copy(S, P)
                 T.copy(V[b, k * block_N : (k + 1) * block_N, kv_head, :], V_tile)
-                T.gemm(P, V_tile, O)  # P stays in registers
+                T.gemm(P, V_tile, out)  # P stays in registers
             for i, j in T.Parallel(block_M, dim):
-                O[i, j] /= total[i]
-            T.copy(O, Out[b, bx * block_M : (bx + 1) * block_M, head, :])
+                out[i, j] /= total[i]
+            T.copy(out, Out[b, bx * block_M : (bx + 1) * block_M, head, :])
             for i in T.Parallel(block_M):
                 lse[b, head, bx * block_M + i] = (highest[i] + T.log2(total[i])) / LOG2_E
 
@@ -85,18 +85,19 @@ def expected(Q, K, V, causal) -> tuple[Bound, Bound]:
     K, V = (array.repeat(Q.shape[1] // array.shape[1], axis=1) for array in (K, V))
     seq, dim = Q.shape[-2:]
     S = Q @ K.swapaxes(-1, -2) / dim**0.5
-    delta = (4 * (dim / 16) ** 0.5 + 8) * 2.0**-24 * (np.abs(Q) @ np.abs(K).swapaxes(-1, -2)).max(axis=-1, keepdims=True) / dim**0.5
+    terms = (np.abs(Q) @ np.abs(K).swapaxes(-1, -2)).max(axis=-1, keepdims=True) / dim**0.5
+    delta = (4 * (dim / 16) ** 0.5 + 8) * 2.0**-24 * terms
     if causal:
         S[..., np.triu(np.ones((seq, seq), bool), 1)] = -np.inf
     highest = S.max(axis=-1, keepdims=True)
     P = np.exp(S - highest)
     total = P.sum(axis=-1, keepdims=True)
     P /= total
-    O = P @ V
-    allowed = (2 * 2.0**-11 + 2.0**-20 + 2 * delta) * (P @ np.abs(V)) + 2.0**-11 * np.abs(O) + seq * 2.0**-24 * np.abs(V).max()
+    out = P @ V
+    allowed = (2 * 2.0**-11 + 2.0**-20 + 2 * delta) * (P @ np.abs(V)) + 2.0**-11 * np.abs(out) + seq * 2.0**-24 * np.abs(V).max()
     lse = (highest + np.log(total))[..., 0]
     off = (delta + 2.0**-22 * (1 + np.abs(highest)))[..., 0] + 2.0**-22 * np.abs(lse)
-    return (O.transpose(0, 2, 1, 3), allowed.transpose(0, 2, 1, 3)), (lse, off)
+    return (out.transpose(0, 2, 1, 3), allowed.transpose(0, 2, 1, 3)), (lse, off)
 
 
 def show(where, kernel, shape, causal):

@@ -22,7 +22,8 @@ from typing import Any
 
 import numpy as np
 from demo_gpu import download, median_seconds, torch_with_gpu, upload
-from gemm import gemm, inputs, largest_error
+from gemm import expected, gemm, inputs
+from harness import largest_error
 from rich.console import Console
 from rich.panel import Panel
 from rich.rule import Rule
@@ -174,7 +175,7 @@ def check_numbers(where: str, run: Callable[[np.ndarray, np.ndarray], np.ndarray
     """Normal inputs against float64, and small integers, where not a single bit may differ."""
     a, b = inputs(size, size, size)
     start = time.perf_counter()
-    error = largest_error(run(a, b), a, b)
+    error = largest_error(run(a, b), expected(a, b))
     seconds = time.perf_counter() - start
     cube = f"{size} x {size} x {size}"
     result = f"largest error {error:.2f} of what rounding explains"

@@ -13,12 +13,17 @@ def random(*shape: int, seed: int = 0) -> np.ndarray:
     return np.random.default_rng(seed).standard_normal(shape, np.float32).astype(np.float16)
 
 
-def check(what: str, result: Any, bound: Bound) -> None:
-    """Prints the largest error as a fraction of what rounding explains, and fails unless it is at most 1 (a NaN fails)."""
+def largest_error(result: Any, bound: Bound) -> float:
+    """The largest error as a fraction of what rounding explains: at most 1 for a right result, NaN for one that holds a NaN."""
     exact, allowed = bound
-    worst = float((np.abs(result.astype(np.float64) - exact) / allowed).max())
-    print(f"{what}: largest error {worst:.2f} of what rounding explains")
-    assert worst <= 1, what
+    return float((np.abs(result.astype(np.float64) - exact) / allowed).max())
+
+
+def check(what: str, result: Any, bound: Bound) -> None:
+    """Prints the largest error and fails unless it is at most 1."""
+    error = largest_error(result, bound)
+    print(f"{what}: largest error {error:.2f} of what rounding explains")
+    assert error <= 1, what
 
 
 def gpu() -> bool:

@@ -1,4 +1,4 @@
-"""Softmax over rows too long for the registers of a block: one pass finds each row's maximum and its sum of exponentials together.
+"""Softmax over rows too long for the registers of a block: one pass finds each row's maximum and sum of exponentials together.
 
     python examples/online_softmax.py
 

@@ -14,8 +14,9 @@ import tilelang.language as T
 def row_gather(rows_of_table, count, width, block_rows=8, threads=128):
     @T.prim_func
     def gather(
-        Table: T.Tensor((rows_of_table, width), "float16"), rows: T.Tensor((count,), "int32"), Out: T.Tensor((count, width), "float16")
-    ):
+        Table: T.Tensor((rows_of_table, width), "float16"), rows: T.Tensor((count,), "int32"),
+        Out: T.Tensor((count, width), "float16"),
+    ):  # fmt: skip
         with T.Kernel(T.ceildiv(count, block_rows), threads=threads) as bx:
             for i, j in T.Parallel(block_rows, width):
                 Out[bx * block_rows + i, j] = Table[rows[bx * block_rows + i], j]

@@ -66,7 +66,7 @@ def program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[Varian
     return load
 
 
-# ---- what it becomes ------------------------------------------------------------------------------------------------------------
+# ---- what it becomes ----------------------------------------------------------------------------------------------
 
 
 def test_unmodified_program_is_a_pipeline_with_probabilities_in_registers(run_python: RunPython, tmp_path: Path) -> None:
@@ -84,7 +84,7 @@ def test_unmodified_program_is_a_pipeline_with_probabilities_in_registers(run_py
 
 
 @pytest.mark.parametrize(
-    ("dim", "tiles"), [(64, (64, 64, 128)), (128, (64, 64, 128)), (64, (128, 128, 256)), (128, (128, 128, 256)), (64, (64, 128, 128))]
+    ("dim", "tiles"), [(dim, tiles) for dim in (64, 128) for tiles in ((64, 64, 128), (128, 128, 256))] + [(64, (64, 128, 128))]
 )
 def test_no_register_is_spilled_and_no_remark_made(
     program: Callable[[Variant], Callable[..., Kernel]], dim: int, tiles: tuple[int, int, int]
@@ -103,7 +103,7 @@ def test_the_binding_is_explained(program: Callable[[Variant], Callable[..., Ker
         assert f"dimensions (1, 3): {tensor}[bz, {row} * 64 : {row} * 64 + 64, by, :]" in explained
 
 
-# ---- its numbers ----------------------------------------------------------------------------------------------------------------
+# ---- its numbers ----------------------------------------------------------------------------------------------
 
 FULL, ONE_HEAD, BF16 = Variant(causal=False), Variant(one_kv_head=True), Variant(dtype="bfloat16")
 SMALL, TALL, LARGE, WIDE = (64, 64, 128), (128, 64, 256), (128, 128, 256), (64, 128, 128)

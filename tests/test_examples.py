@@ -1,22 +1,121 @@
-"""Every example runs on the CPU; a program written by others for TileLang 0.1.15 runs unmodified."""
+"""Every example checks itself on the CPU and computes the same where the simulated machine runs what it is compiled to; a program
+written by others for TileLang 0.1.15 runs unmodified."""
 from __future__ import annotations
 
+import importlib
 import re
 import shutil
 import subprocess
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 
+import tilelang
 from tests.conftest import OTHERS_PROGRAMS, ROOT, RunPython
+from tilelang.ir.tile import Kernel
+from tilelang.passes.pipeline import compile_kernel
+from tilelang.sim import machine, reference
+from tilelang.target import SM_90A
 
-EXAMPLES = sorted(path for path in (ROOT / "examples").glob("*.py") if not path.name.startswith("demo"))
+EXAMPLES = sorted(path for path in (ROOT / "examples").glob("*.py") if not path.name.startswith(("demo", "harness")))
 NO_GPU = {"CUDA_VISIBLE_DEVICES": ""}
 
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.name)
 def test_example_checks_itself_on_the_cpu(path: Path, run_python: RunPython) -> None:
     assert "CPU: " in run_python(str(path), **NO_GPU).stdout
+
+
+# ---- what examples are compiled to -------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Case:
+    """A small program of an example.  `bits`: whether machine and reference must agree in every bit where inputs are integers."""
+
+    example: str
+    build: Callable[[Any], Kernel]
+    inputs: Callable[[Any], tuple[np.ndarray, ...]]
+    bits: bool = True
+    more: tuple[Any, ...] = ()  # further arguments of `expected`
+
+    def __str__(self) -> str:
+        return self.example
+
+
+CASES = [
+    Case("gemm", lambda m: m.gemm(136, 72, 40), lambda m: m.inputs(136, 72, 40)),
+    Case("gemm_bias_gelu", lambda m: m.gemm_bias_gelu(136, 72, 40), lambda m: m.inputs(136, 72, 40)),
+    Case("gemm_scale_residual", lambda m: m.gemm_scale_residual(136, 72, 40), lambda m: m.inputs(136, 72, 40)),
+    Case("attention", lambda m: m.attention(1, 2, 2, 136, 64), lambda m: m.inputs(1, 2, 2, 136, 64), False, (False,)),
+    Case("attention", lambda m: m.attention(1, 4, 2, 136, 64, True), lambda m: m.inputs(1, 4, 2, 136, 64), False, (True,)),
+    Case("attention", lambda m: m.attention(1, 2, 1, 128, 128, True), lambda m: m.inputs(1, 2, 1, 128, 128), False, (True,)),
+    Case("online_softmax", lambda m: m.softmax(5, 1500), lambda m: (m.random(5, 1500),), False),
+    Case("rms_norm", lambda m: m.rms_norm(3, 4096), lambda m: m.inputs(3, 4096)),
+    Case("rms_norm", lambda m: m.rms_norm(5, 256, block_M=4), lambda m: m.inputs(5, 256)),
+    Case("layer_norm", lambda m: m.layer_norm(3, 4096), lambda m: m.inputs(3, 4096)),
+    Case("transpose", lambda m: m.transpose(104, 136), lambda m: (m.random(104, 136),)),
+    Case("transpose", lambda m: m.transpose(101, 75), lambda m: (m.random(101, 75),)),
+    Case("row_gather", lambda m: m.row_gather(40, 13, 512), lambda m: m.inputs(40, 13, 512)),
+    Case("broadcast", lambda m: m.scale_and_shift(40, 301), lambda m: m.inputs(40, 301)),
+]
+
+
+@pytest.fixture
+def example(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Any]:
+    """Imports an example by its name."""
+    monkeypatch.syspath_prepend(str(ROOT / "examples"))
+    return importlib.import_module
+
+
+def run_both(kernel: Kernel, inputs: tuple[np.ndarray, ...]) -> tuple[list[np.ndarray], list[np.ndarray]]:
+    """The results by what the program means, and by what it is compiled to."""
+    outputs = kernel.tensors[len(inputs) :]
+    meant, device = ([np.full(out.shape, np.nan, out.dtype.numpy) for out in outputs] for _ in range(2))  # type: ignore[arg-type]
+    reference.run(kernel, [*inputs, *meant])
+    machine.run(compile_kernel(kernel, SM_90A).device, dict(zip(kernel.params, [*inputs, *device], strict=True)))
+    return meant, device
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_example_on_the_machine(case: Case, example: Callable[[str], Any]) -> None:
+    """Against float64, within what the example itself allows."""
+    module = example(case.example)
+    inputs = case.inputs(module)
+    bounds = module.expected(*inputs, *case.more)
+    for results in run_both(case.build(module), inputs):
+        for result, (exact, allowed) in zip(results, [bounds] if len(results) == 1 else bounds, strict=True):
+            assert (np.abs(result - exact) / allowed).max() <= 1
+
+
+@pytest.mark.parametrize("case", [case for case in CASES if case.bits], ids=str)
+def test_example_on_the_machine_bit_for_bit(case: Case, example: Callable[[str], Any]) -> None:
+    """Small integers, and powers of two for float32: no sum is rounded, so its order does not matter."""
+    module, rng = example(case.example), np.random.default_rng(0)
+    inputs = []
+    for array in case.inputs(module):
+        small = rng.integers(-2, 3, array.shape)
+        inputs.append({"float16": small, "float32": 2.0**small}.get(str(array.dtype), array).astype(array.dtype))
+    ((meant,), (device,)) = run_both(case.build(module), tuple(inputs))
+    assert np.array_equal(meant.view(np.uint16), device.view(np.uint16))
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_no_example_spills(case: Case, example: Callable[[str], Any]) -> None:
+    """Its CUDA is compiled; a remark that is not on the list of allowed ones is an InternalError."""
+    used = tilelang.compile(case.build(example(case.example)), target="sm_90a").resources
+    assert (used.spill_store_bytes, used.spill_load_bytes) == (0, 0), used
+
+
+def test_every_example_is_among_the_cases() -> None:
+    assert {path.stem for path in EXAMPLES} == {case.example for case in CASES}
+
+
+# ---- examples/gemm.py ---------------------------------------------------------------------------------------------------
 
 
 def test_gemm_example_takes_shapes_that_do_not_divide(run_python: RunPython) -> None:
@@ -27,14 +126,15 @@ def test_gemm_example_notices_a_wrong_result(run_python: RunPython) -> None:
     """The check must be able to fail: one of 65 536 elements lacks one of its products, or is NaN."""
     program = """
 import sys; sys.path.insert(0, sys.argv[1])
-import gemm, numpy as np
+import gemm, harness, numpy as np
 a, b = gemm.inputs(256, 256, 256)
 c = (a.astype(float) @ b.astype(float)).astype(np.float16)
-assert gemm.largest_error(c, a, b) <= 1
+error = lambda: harness.largest_error(c, gemm.expected(a, b))
+assert error() <= 1
 c[200, 100] -= max(a[200] * b[:, 100], key=abs)
-assert gemm.largest_error(c, a, b) > 1
+assert error() > 1
 c[200, 100] = np.nan
-assert not gemm.largest_error(c, a, b) <= 1
+assert not error() <= 1
 """
     run_python("-c", program, str(ROOT / "examples"))
 
