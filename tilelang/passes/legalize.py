@@ -5,7 +5,7 @@ from tilelang.errors import ResourceExceeded, Unsupported
 from tilelang.ir import tile
 from tilelang.ir.expr import Const
 from tilelang.ir.types import Scope
-from tilelang.passes.access import reads, statements
+from tilelang.passes.access import reads, statements, sub_bodies, writes
 from tilelang.target import Target
 
 GRID_LIMITS = (2**31 - 1, 65535, 65535)
@@ -15,15 +15,28 @@ def legalize(kernel: tile.Kernel, target: Target) -> None:
     """Raises Unsupported or ResourceExceeded, naming the statement and the value."""
     _check_threads(kernel, target)
     _check_grid(kernel)
-    for buffer in kernel.buffers:
-        if buffer.scope is Scope.LOCAL:
-            raise Unsupported(f"{buffer.name}: {buffer.scope} arrays run on the CPU only so far", code="TL302", span=buffer.span)
+    _check_locals(kernel.body)
     for stmt in statements(kernel.body):
         if isinstance(stmt, tile.While) and any(b.scope in (Scope.SHARED, Scope.FRAGMENT) for b in reads(stmt)):
             raise Unsupported(
                 "a while loop whose condition reads shared memory or a fragment runs on the CPU only so far", code="TL303",
                 span=stmt.span, hint="keep the value in a T.alloc_var",
             )  # fmt: skip
+
+
+def _check_locals(body: tile.Body) -> None:
+    """Arrays of each thread belong to the points of one T.Parallel."""
+    for stmt in body:
+        if isinstance(stmt, tile.Parallel):
+            continue
+        for inner in sub_bodies(stmt):
+            _check_locals(inner)
+        for buffer in reads(stmt) | writes(stmt):
+            if buffer.scope is Scope.LOCAL:
+                raise Unsupported(
+                    f"{buffer.name} is used outside of T.Parallel; there, T.alloc_local arrays run on the CPU only so far", code="TL302",
+                    span=stmt.span or buffer.span, hint="use it within one T.Parallel, or a fragment or T.alloc_var instead",
+                )  # fmt: skip
 
 
 def _check_threads(kernel: tile.Kernel, target: Target) -> None:

@@ -1,12 +1,19 @@
 """An element-wise loop: each thread's points, statement by statement, a vector of points at a time."""
 from __future__ import annotations
 
+import dataclasses
+import math
+
 from tilelang.errors import Span, Unsupported
 from tilelang.ir import device as d
 from tilelang.ir import tile
-from tilelang.ir.expr import Expr, Var
+from tilelang.ir.buffer import Buffer
+from tilelang.ir.expr import Const, Expr, Var, binary
+from tilelang.ir.types import LoopKind, Scope
 from tilelang.ir.walk import walk as tree
+from tilelang.passes.infer_layouts import element_accesses
 from tilelang.passes.lower_context import Context
+from tilelang.passes.lower_copy import add
 from tilelang.passes.lower_points import Points, walk_points
 from tilelang.passes.lower_values import Values
 
@@ -14,10 +21,25 @@ from tilelang.passes.lower_values import Values
 def lower_parallel(loop: tile.Parallel, context: Context) -> d.Body:
     """The loop as every thread of the role does its share."""
     walk = walk_points(loop, context.loop_layouts[loop], context)
-    body = _statements(loop.body, walk.points, context)
+    declare, points = _with_locals(loop, walk.points)
+    body = (*declare, *_statements(loop.body, points, context))
     for var, count, _ in reversed(walk.turns):
         body = (d.Unroll(var=var, count=count, body=body, span=loop.span),)
     return (*used(walk.declare, body), *body)
+
+
+def _with_locals(loop: tile.Parallel, points: Points) -> tuple[d.Body, Points]:
+    """Each point's own copy of the arrays that the loop's body uses, and their declarations."""
+    buffers = dict.fromkeys(buffer for buffer, _, _ in element_accesses(loop) if buffer.scope is Scope.LOCAL)
+    if not buffers:
+        return (), points
+    homes = tuple({buffer: _array(buffer) for buffer in buffers} for _ in range(points.count))
+    declare = tuple(d.DeclareRegisters(registers=home, span=loop.span) for own in homes for home in own.values())
+    return declare, dataclasses.replace(points, locals=homes)
+
+
+def _array(buffer: Buffer) -> d.Registers:
+    return d.Registers(name=buffer.name, dtype=buffer.dtype, shape=(math.prod(int(extent) for extent in buffer.shape),))  # type: ignore[arg-type]
 
 
 def used(declarations: d.Body, body: d.Body) -> d.Body:
@@ -73,9 +95,22 @@ def _for(stmt: tile.For, points: Points, context: Context, values: Values, out: 
         raise Unsupported(
             "a loop inside T.Parallel whose bounds depend on the point runs on the CPU only so far", code="TL345", span=stmt.span
         )
+    if stmt.kind is not LoopKind.SERIAL and isinstance(bounds[0][0], Const) and isinstance(bounds[1][0], Const):
+        out.append(_unrolled(stmt, points, context))
+        return
     context.enter_loop(stmt)
     body = _statements(stmt.body, points, context)
     out.append(d.For(var=stmt.var, start=bounds[0][0], stop=bounds[1][0], step=stmt.step, body=body, span=stmt.span))
+
+
+def _unrolled(stmt: tile.For, points: Points, context: Context) -> d.Stmt:
+    """A loop of constant bounds that the author wants unrolled."""
+    turns = range(int(stmt.start.value), int(stmt.stop.value), stmt.step)  # type: ignore[attr-defined]
+    turn = Var(stmt.var.name, stmt.var.dtype)
+    context.ranges[turn] = (0, max(len(turns) - 1, 0))
+    value = add(binary("*", turn, stmt.step) if stmt.step != 1 else turn, turns.start)
+    points.with_values(stmt.var, [value] * points.count)
+    return d.Unroll(var=turn, count=len(turns), body=_statements(stmt.body, points, context), span=stmt.span)
 
 
 def _vars(stmt: tile.For) -> list[object]:

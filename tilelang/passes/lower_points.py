@@ -23,7 +23,8 @@ from tilelang.passes.lower_copy import add
 @dataclass(frozen=True, slots=True)
 class Points:
     """One thread's points, as many as `subs` has entries: the loop variables' values at each, the value of every register digit
-    (by loop dimension and position; one entry per point), and what must hold for a point to be in the loop's box."""
+    (by loop dimension and position; one entry per point), what must hold for a point to be in the loop's box, what must hold for
+    this thread to be the one that stores, and each point's own arrays."""
 
     loop_vars: tuple[Var, ...]
     layout: Layout
@@ -31,6 +32,7 @@ class Points:
     digits: tuple[dict[tuple[int, int], Expr], ...]
     valid: Expr | None
     owner: Expr | None
+    locals: tuple[dict[Buffer, d.Registers], ...] = ()
 
     @property
     def count(self) -> int:
@@ -38,7 +40,8 @@ class Points:
 
     def only(self, e: int) -> Points:
         """The e-th point alone."""
-        return dataclasses.replace(self, subs=(self.subs[e],), digits=(self.digits[e],))
+        own = (self.locals[e],) if self.locals else ()
+        return dataclasses.replace(self, subs=(self.subs[e],), digits=(self.digits[e],), locals=own)
 
     def with_values(self, var: Var, values: list[Expr]) -> None:
         """Makes `var` stand for a value of its own at each point."""

@@ -9,8 +9,8 @@ from tilelang.ir import tile
 from tilelang.ir.arith import simplify
 from tilelang.ir.buffer import Buffer
 from tilelang.ir.device import SharedAddress
-from tilelang.ir.expr import BOOL, Const, Expr, Var, convert
-from tilelang.ir.types import Scope
+from tilelang.ir.expr import BOOL, Const, Expr, Var, convert, is_const
+from tilelang.ir.types import LoopKind, Scope
 from tilelang.ir.walk import walk
 from tilelang.passes.lower_access import powers_of_two
 from tilelang.passes.lower_context import Context, role_ranges
@@ -121,6 +121,8 @@ class RoleWalk:
         before: list[d.Stmt] = []
         start, stop = (self.value(bound, before, loop) for bound in (loop.start, loop.stop))
         self.context.enter_loop(loop)
+        if loop.kind is LoopKind.UNROLL and is_const(start, 0) and isinstance(stop, Const) and loop.step == 1:
+            return (d.Unroll(var=loop.var, count=max(int(stop.value), 0), body=self.body(loop.body), span=loop.span),)
         body = self.body(loop.body)
         return (*before, d.For(var=loop.var, start=start, stop=stop, step=loop.step, body=body, span=loop.span))
 

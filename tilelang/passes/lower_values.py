@@ -14,7 +14,7 @@ from tilelang.ir import expr as x
 from tilelang.ir.arith import simplify
 from tilelang.ir.buffer import Buffer
 from tilelang.ir.device import RegisterLoad, i32
-from tilelang.ir.expr import Expr, Var
+from tilelang.ir.expr import Expr, Var, binary
 from tilelang.ir.packed import part_of
 from tilelang.ir.types import Scope
 from tilelang.passes.lower_access import Run, all_of, global_offset, inside, powers_of_two, run_of, shared_address, width
@@ -80,7 +80,15 @@ class Values:
             return [RegisterLoad(context.registers[buffer], self.register(buffer, load.indices, e)) for e in range(self.points.count)]
         if buffer.scope in (Scope.GLOBAL, Scope.SHARED):
             return self._memory_load(load)
-        raise Unsupported(f"{buffer.name}: {buffer.scope} arrays run on the CPU only so far", code="TL302", span=buffer.span or self.span)
+        return [RegisterLoad(*self._local(buffer, at, e)) for e, at in enumerate(self.indices(load.indices))]
+
+    def _local(self, buffer: Buffer, indices: tuple[Expr, ...], e: int) -> tuple[d.Registers, tuple[Expr, ...]]:
+        """The e-th point's own array, and the row-major index into it."""
+        home = self.points.locals[e][buffer]
+        flat: Expr = i32(0)
+        for index, extent in zip(indices, buffer.shape, strict=True):
+            flat = add(binary("*", flat, extent), index)
+        return home, (flat,)
 
     def register(self, buffer: Buffer, indices: tuple[Expr, ...], e: int) -> tuple[Expr, ...]:
         """Indices of a fragment's element into its register array."""
@@ -144,7 +152,9 @@ class Values:
         elif buffer.scope in (Scope.GLOBAL, Scope.SHARED):
             self._store_memory(buffer, indices, values)
         else:
-            raise Unsupported(f"{buffer.name}: {buffer.scope} arrays run on the CPU only so far", code="TL302", span=buffer.span or self.span)
+            for e, (at, value) in enumerate(zip(self.indices(indices), values, strict=True)):
+                home, place = self._local(buffer, at, e)
+                self.before.append(d.RegisterStore(registers=home, indices=place, value=value, span=self.span))
 
     def _store_registers(self, buffer: Buffer, indices: tuple[Expr, ...], values: list[Expr]) -> None:
         home = self.context.registers.get(buffer)
