@@ -16,6 +16,7 @@ from tilelang.passes.allocate_shared import allocate_shared
 from tilelang.passes.infer_layouts import Demand, Inference, RelayoutWanted, infer_layouts
 from tilelang.passes.legalize import legalize
 from tilelang.passes.lower_kernel import lower
+from tilelang.passes.options import Options, parse_options
 from tilelang.passes.plan_copy import ELEMENTWISE, default_layout, plan_copies
 from tilelang.passes.plan_gemm import plan_gemms
 from tilelang.passes.plan_order import plan_order
@@ -52,12 +53,14 @@ class Shaped:
     decisions: tuple[Decision, ...]
 
 
-def plan(kernel: Kernel, target: Target, alignments: Mapping[Buffer, int]) -> tuple[Plans, tuple[Decision, ...]]:
+def plan(
+    kernel: Kernel, target: Target, options: Options, alignments: Mapping[Buffer, int]
+) -> tuple[Plans, tuple[Decision, ...]]:
     """All plans of a legal kernel, and the decisions behind them."""
     gemms = plan_gemms(kernel)
-    copied = plan_copies(kernel, gemms.shared, gemms.accumulators, alignments)
+    copied = plan_copies(kernel, gemms.shared, gemms.accumulators, alignments, options)
     clears, clear_reasons = plan_clears(kernel)
-    shaped = _shape_body(kernel, copied.copies, [clear.fill for clear in clears], gemms.fragments)
+    shaped = _shape_body(kernel, copied.copies, [clear.fill for clear in clears], gemms.fragments, options)
     kernel, layouts, copies = shaped.kernel, shaped.layouts, shaped.copies
     shared_layouts = {b: copied.shared_layouts.get(b) or default_layout(b) for b in kernel.buffers if b.scope is Scope.SHARED}
     fragments = {buffer: demand.layout for buffer, demand in layouts.fragments.items()}
@@ -74,7 +77,7 @@ def plan(kernel: Kernel, target: Target, alignments: Mapping[Buffer, int]) -> tu
 
 
 def _shape_body(
-    kernel: Kernel, copies: Mapping[Copy, CopyPlan], clears: list[Fill], prescribed: Mapping[Buffer, Demand]
+    kernel: Kernel, copies: Mapping[Copy, CopyPlan], clears: list[Fill], prescribed: Mapping[Buffer, Demand], options: Options
 ) -> Shaped:
     """Element-wise copies and fills become loops, loads that cannot travel ahead too, and fragments that a loop needs in another
     layout pass through shared memory - until all layouts and channels are settled."""
@@ -83,7 +86,7 @@ def _shape_body(
         body = transform_elementwise(kernel.body, _whole(copies, clears))
         body, staged, layouts, relayouts = _settle_layouts(kernel, body, prescribed)
         shaped = dataclasses.replace(kernel, body=body, buffers=(*kernel.buffers, *staged))
-        ahead = plan_channels(shaped, copies)
+        ahead = plan_channels(shaped, copies, options)
         if not ahead.demoted:
             decisions = (*extra, *relayouts, *ahead.decisions, *layouts.decisions())
             return Shaped(shaped, copies, ahead.channels, layouts, decisions)
@@ -115,8 +118,8 @@ def compile_kernel(
 ) -> Lowered:
     """The device kernel of a tile kernel.
 
-    `alignments`: of tensors whose address is no multiple of 16 bytes, in bytes.  Raises KernelError subclasses for what the target or
+    `options`: pass configurations by name (`passes/options.py` has those that mean something here).  `alignments`: of tensors whose address is no multiple of 16 bytes, in bytes.  Raises KernelError subclasses for what the target or
     this compiler cannot take."""
     legalize(kernel, target)
-    plans, decisions = plan(kernel, target, alignments or {})
+    plans, decisions = plan(kernel, target, parse_options(options), alignments or {})
     return Lowered(kernel, plans, lower(kernel, plans, target), (*kernel.decisions, *decisions))

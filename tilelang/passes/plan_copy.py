@@ -14,6 +14,7 @@ from tilelang.ir.tile import Copy, Kernel
 from tilelang.ir.types import Scope
 from tilelang.layout.swizzle import PanelLayout, widest_swizzle
 from tilelang.passes.access import reads, statements, writes
+from tilelang.passes.options import Options
 from tilelang.passes.plans import Box, CopyKind, CopyPlan, GemmPlan, TmaPlan
 from tilelang.trace import Decision, Rejection
 
@@ -39,17 +40,19 @@ class _State:
     accumulators: Mapping[Buffer, GemmPlan]
     alignments: Mapping[Buffer, int]
     read_back: frozenset[Buffer]
+    options: Options
     maps: list[TensorMap] = field(default_factory=list)
 
 
 def plan_copies(
-    kernel: Kernel, shared: Mapping[Buffer, PanelLayout], accumulators: Mapping[Buffer, GemmPlan], alignments: Mapping[Buffer, int]
-) -> CopyPlans:
+    kernel: Kernel, shared: Mapping[Buffer, PanelLayout], accumulators: Mapping[Buffer, GemmPlan],
+    alignments: Mapping[Buffer, int], options: Options,
+) -> CopyPlans:  # fmt: skip
     """A plan for every copy; shared buffers that no gemm reads get their layouts here, too.  `alignments`: of tensors whose address
     is no multiple of 16 bytes, in bytes."""
     every = tuple(statements(kernel.body))
     read_back = {b for stmt in every for b in writes(stmt)} & {b for stmt in every for b in reads(stmt)}
-    state = _State(dict(shared), accumulators, alignments, frozenset(read_back))
+    state = _State(dict(shared), accumulators, alignments, frozenset(read_back), options)
     plans: dict[Copy, CopyPlan] = {}
     decisions = []
     for copy in every:
@@ -157,6 +160,8 @@ def _stmatrix_refusal(copy: Copy, layout: PanelLayout | None, plan: GemmPlan) ->
 def _tensor_refusal(region: Region, layout: PanelLayout, state: _State) -> Rejection | None:
     """Why TMA cannot move between this region and a tile of this layout, None if it can."""
     tensor = region.buffer
+    if not state.options.tma:
+        return Rejection("TMA", "the author allows it", "tl.disable_tma_lower is set")
     if tensor in state.alignments:
         return Rejection("TMA", f"the address of {tensor.name} is a multiple of 16", f"of {state.alignments[tensor]}")
     if tensor in state.read_back:

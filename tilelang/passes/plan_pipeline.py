@@ -19,6 +19,7 @@ from tilelang.ir.tile import Copy, Kernel, Stmt
 from tilelang.ir.types import LoopKind, Scope
 from tilelang.ir.walk import walk
 from tilelang.passes.access import Context, contexts, own_expressions, reads, reads_inside, statements, writes
+from tilelang.passes.options import Options
 from tilelang.passes.plans import Channel, CopyKind, CopyPlan, Site
 from tilelang.trace import Decision, Rejection
 
@@ -32,9 +33,9 @@ class ChannelPlan:
     decisions: tuple[Decision, ...]
 
 
-def plan_channels(kernel: Kernel, copies: Mapping[Copy, CopyPlan]) -> ChannelPlan:
+def plan_channels(kernel: Kernel, copies: Mapping[Copy, CopyPlan], options: Options) -> ChannelPlan:
     """Channels for all loads that can travel ahead."""
-    demoted = _demoted(kernel, copies)
+    demoted = _demoted(kernel, copies, options)
     found: dict[tuple[Buffer, ...], list[tuple[Site, int]]] = {}
     for context in contexts(kernel.body):
         for site in _sites(context, copies, demoted):
@@ -94,8 +95,10 @@ def _split_overlapping(found: dict[tuple[Buffer, ...], list[tuple[Site, int]]], 
 # ---- what cannot travel ahead ------------------------------------------------------------------------------------------------
 
 
-def _demoted(kernel: Kernel, copies: Mapping[Copy, CopyPlan]) -> dict[Copy, Rejection]:
+def _demoted(kernel: Kernel, copies: Mapping[Copy, CopyPlan], options: Options) -> dict[Copy, Rejection]:
     loads = [s for s in statements(kernel.body) if isinstance(s, Copy) and copies[s].kind is CopyKind.TMA_LOAD]
+    if not options.warp_specialize:
+        return dict.fromkeys(loads, Rejection("a ring", "the author allows producer warps", "tl.disable_warp_specialized is set"))
     tainted = consumer_only(kernel)
     demoted: dict[Copy, Rejection] = {}
     for buffer in dict.fromkeys(copy.dst.buffer for copy in loads):

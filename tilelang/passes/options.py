@@ -1,0 +1,22 @@
+"""What the author asks of the passes beyond the program: the pass configurations that mean something here."""
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """`warp_specialize`: loads may travel ahead in rings filled by producer warps.  `tma`: copies may use tensor maps."""
+
+    warp_specialize: bool = True
+    tma: bool = True
+
+
+def parse_options(configs: Mapping[str, object] | None) -> Options:
+    """The options in a mapping of pass configurations; other keys are other rooms' business."""
+    given = {str(key): value for key, value in (configs or {}).items()}
+    return Options(
+        warp_specialize=not given.get("tl.disable_warp_specialized", False),
+        tma=not given.get("tl.disable_tma_lower", False),
+    )  # fmt: skip
