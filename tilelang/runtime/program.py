@@ -83,10 +83,10 @@ def _reproduction(
     alignments: Mapping[Buffer, int],
 ) -> str:  # fmt: skip
     """Saves what it takes to see the failure again, and says where."""
-    from tilelang import __version__
+    import tilelang
 
     text = "\n".join((
-        f"tilelang {__version__}, Python {platform.python_version()}, {platform.platform()}",
+        f"tilelang {tilelang.__version__}, Python {platform.python_version()}, {platform.platform()}",
         f"target: {target}",
         f"pass_configs: {dict(configs)!r}",
         f"compiler options: {' '.join(options) or 'none'}",
