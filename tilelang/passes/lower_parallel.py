@@ -11,7 +11,9 @@ from tilelang.ir.buffer import Buffer
 from tilelang.ir.expr import Const, Expr, Var, binary
 from tilelang.ir.types import LoopKind, Scope
 from tilelang.ir.walk import walk as tree
+from tilelang.passes.access import reads, statements, writes
 from tilelang.passes.infer_layouts import element_accesses
+from tilelang.passes.lower_access import all_of
 from tilelang.passes.lower_context import Context
 from tilelang.passes.lower_copy import add
 from tilelang.passes.lower_points import Points, walk_points
@@ -21,11 +23,27 @@ from tilelang.passes.lower_values import Values
 def lower_parallel(loop: tile.Parallel, context: Context) -> d.Body:
     """The loop as every thread of the role does its share."""
     walk = walk_points(loop, context.loop_layouts[loop], context)
-    declare, points = _with_locals(loop, walk.points)
+    declare, points = _with_locals(loop, _owned(loop, walk.points))
     body = (*declare, *_statements(loop.body, points, context))
     for var, count, _ in reversed(walk.turns):
         body = (d.Unroll(var=var, count=count, body=body, span=loop.span),)
     return (*used(walk.declare, body), *body)
+
+
+def _owned(loop: tile.Parallel, points: Points) -> Points:
+    """Where threads hold copies of a point and the loop writes memory that it reads, only the owner may do the point at all: a copy
+    could read what the owner has already written."""
+    inner = tuple(statements(loop.body))
+    memory = {b for stmt in inner for b in writes(stmt) if b.scope in (Scope.GLOBAL, Scope.SHARED)}
+    if points.owner is None or not any(b in memory for stmt in inner for b in reads(stmt)):
+        return points
+    kept = next((b for stmt in inner for b in writes(stmt) if b.scope is Scope.FRAGMENT), None)
+    if kept is not None:
+        raise Unsupported(
+            f"this loop writes {kept.name}, of which several threads hold copies, from memory that it writes, too", code="TL347",
+            span=loop.span, hint="write the two in loops of their own",
+        )  # fmt: skip
+    return dataclasses.replace(points, valid=all_of([c for c in (points.valid, points.owner) if c is not None]), owner=None)
 
 
 def _with_locals(loop: tile.Parallel, points: Points) -> tuple[d.Body, Points]:
