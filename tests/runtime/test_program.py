@@ -7,10 +7,12 @@ from typing import Any
 import pytest
 
 import tilelang
+import tilelang.language as T
 import tilelang.passes.pipeline as pipeline
 from tests.runtime.kernels import add
 from tilelang.errors import InternalError, ShapeProblem, Unsupported
 from tilelang.ir import text
+from tilelang.runtime.kernel import Image
 from tilelang.runtime.program import _pass_of, make_program
 from tilelang.target import SM_90A
 
@@ -21,6 +23,25 @@ PACKAGE = Path(tilelang.__file__).parent
 def folder(tmp_path, monkeypatch) -> Path:
     monkeypatch.setenv("TILELANG_TMP_DIR", str(tmp_path / "reports"))
     return tmp_path / "reports"
+
+
+@T.prim_func
+def through_shared(A: T.Tensor((64, 64), "float16"), C: T.Tensor((64, 64), "float16")):
+    with T.Kernel(1, threads=128):
+        tile = T.alloc_shared((64, 64), "float16")
+        for _ in T.Pipelined(1, num_stages=1):
+            T.copy(A, tile)
+            T.copy(tile, C)
+
+
+@pytest.mark.parametrize("aligned", [2, 4, 8])
+def test_a_tensor_that_is_less_aligned_is_passed_as_a_pointer(aligned):
+    """The variant of a kernel, through the passes and NVRTC."""
+    source, _ = through_shared.params
+    program = make_program(through_shared, SM_90A, {}, (), {source: aligned})
+    assert source in program.device.pointers
+    assert source not in [record.tensor for record in program.device.tensor_maps]
+    assert Image(program).cubin().image[:4] == b"\x7fELF"
 
 
 def raising(error: BaseException) -> Any:
