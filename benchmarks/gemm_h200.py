@@ -36,6 +36,7 @@ if __package__ in (None, ""):
 
 import tilelang  # noqa: E402
 from benchmarks import machine, numerics  # noqa: E402
+from benchmarks.timing import compare, flush_buffer, time_short, time_sustained  # noqa: E402
 
 Shape = tuple[int, int, int]
 EXACT_SHAPES: tuple[Shape, ...] = (
@@ -43,7 +44,6 @@ EXACT_SHAPES: tuple[Shape, ...] = (
 )  # fmt: skip
 SPEED_SIZES = (1024, 2048, 4096, 8192)
 TARGET = {"kind": "cuda", "arch": "sm_90a"}
-L2_FLUSH_BYTES = 512 << 20  # several times the cache; writing it takes longer than queueing the launch that is timed
 
 
 def load_matmul(path: Path) -> Callable[..., Any]:
@@ -102,45 +102,6 @@ def check_shape(matmul: Callable[..., Any], shape: Shape) -> list[dict[str, Any]
     return [*checks, check_bounded(kernel, shape), check_repeats(kernel, shape)]
 
 
-def time_short(function: Callable[[], object], flush: torch.Tensor) -> float:
-    """Seconds of one launch with a cold L2 cache."""
-    start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
-    flush.zero_()
-    start.record()
-    function()
-    end.record()
-    end.synchronize()
-    return start.elapsed_time(end) / 1e3
-
-
-def time_sustained(function: Callable[[], object], launches: int) -> float:
-    """Seconds per launch over the last two thirds of `launches` launches back to back."""
-    start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
-    for _ in range(launches - 2 * launches // 3):
-        function()
-    start.record()
-    for _ in range(2 * launches // 3):
-        function()
-    end.record()
-    end.synchronize()
-    return start.elapsed_time(end) / 1e3 / (2 * launches // 3)
-
-
-def compare(
-    functions: dict[str, Callable[[], object]], timer: Callable[..., float], argument: Any, rounds: int
-) -> dict[str, list[float]]:
-    """Seconds of each function in each round; the order within a round alternates."""
-    for function in functions.values():
-        for _ in range(3):
-            function()
-    torch.cuda.synchronize()
-    seconds: dict[str, list[float]] = {name: [] for name in functions}
-    for index in range(rounds):
-        for name in (list(functions), list(reversed(functions)))[index % 2]:
-            seconds[name].append(timer(functions[name], argument))
-    return seconds
-
-
 def summary(seconds: dict[str, list[float]], flop: int) -> dict[str, Any]:
     """Median times, TFLOP/s, and the median and quartiles of the rounds' ratios."""
     ratios = [theirs / ours for ours, theirs in zip(seconds["ours"], seconds["cublas"], strict=True)]
@@ -194,18 +155,20 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="two shapes, two sizes, few rounds: to see that everything runs")
     parser.add_argument("--output", type=Path, default=Path(os.environ["OUT"]) if os.environ.get("OUT") else None)
     parser.add_argument("--name", default="gemm_h200", help="name of the JSON file")
+    parser.add_argument("--sizes", type=int, nargs="+", default=list(SPEED_SIZES), help="sizes whose speed is measured")
+    parser.add_argument("--speed-only", action="store_true", help="no exactness checks but those of the measured sizes")
     words = parser.parse_args()
     if torch.cuda.get_device_capability() != (9, 0):
         raise SystemExit(f"a GPU of compute capability 9.0 is needed, this one is {torch.cuda.get_device_capability()}")
     torch.manual_seed(0)
     matmul = load_matmul(words.program.resolve())
     checks: list[dict[str, Any]] = []
-    for shape in EXACT_SHAPES[:4:3] if words.quick else EXACT_SHAPES:
+    for shape in () if words.speed_only else EXACT_SHAPES[:4:3] if words.quick else EXACT_SHAPES:
         checks += (of_shape := check_shape(matmul, shape))
         show_checks(of_shape)
-    flush = torch.empty(L2_FLUSH_BYTES, dtype=torch.int8, device="cuda")
+    flush = flush_buffer()
     speed = []
-    for size in SPEED_SIZES[1:3] if words.quick else SPEED_SIZES:
+    for size in SPEED_SIZES[1:3] if words.quick else words.sizes:
         speed.append(measure_size(matmul, size, 8 if words.quick else words.rounds, flush))
         checks.append(speed[-1].pop("check"))
         show_checks(checks[-1:])
