@@ -4,6 +4,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+DISABLE_WARP_SPECIALIZED = "tl.disable_warp_specialized"
+DISABLE_TMA = "tl.disable_tma_lower"
+
 
 @dataclass(frozen=True, slots=True)
 class Options:
@@ -17,6 +20,6 @@ def parse_options(configs: Mapping[str, object] | None) -> Options:
     """The options in a mapping of pass configurations; other keys are other rooms' business."""
     given = {str(key): value for key, value in (configs or {}).items()}
     return Options(
-        warp_specialize=not given.get("tl.disable_warp_specialized", False),
-        tma=not given.get("tl.disable_tma_lower", False),
+        warp_specialize=not given.get(DISABLE_WARP_SPECIALIZED, False),
+        tma=not given.get(DISABLE_TMA, False),
     )  # fmt: skip

@@ -16,7 +16,7 @@ from tilelang.passes.allocate_shared import allocate_shared
 from tilelang.passes.infer_layouts import Demand, Inference, RelayoutWanted, infer_layouts
 from tilelang.passes.legalize import legalize
 from tilelang.passes.lower_kernel import lower
-from tilelang.passes.options import Options, parse_options
+from tilelang.passes.options import DISABLE_TMA, DISABLE_WARP_SPECIALIZED, Options, parse_options
 from tilelang.passes.plan_copy import ELEMENTWISE, default_layout, plan_copies
 from tilelang.passes.plan_gemm import plan_gemms
 from tilelang.passes.plan_order import plan_order
@@ -30,6 +30,9 @@ from tilelang.passes.transform_elementwise import transform_elementwise
 from tilelang.passes.transform_relayout import transform_relayout
 from tilelang.target import Target
 from tilelang.trace import Decision
+
+OPTIONS = frozenset({DISABLE_TMA, DISABLE_WARP_SPECIALIZED})
+"""The pass configurations that these passes read."""
 
 
 @dataclass(frozen=True, slots=True)
