@@ -21,7 +21,8 @@ def golden() -> Callable[[str, str], None]:
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text)
         wanted = path.read_text() if path.exists() else ""
-        difference = difflib.unified_diff(wanted.splitlines(), text.splitlines(), f"golden/codegen/{name}", "now", lineterm="", n=2)
+        names = f"golden/codegen/{name}", "now"
+        difference = difflib.unified_diff(wanted.splitlines(), text.splitlines(), *names, lineterm="", n=2)
         assert text == wanted, "\n".join(difference)
 
     return compare

@@ -27,9 +27,10 @@ def tensor_map(buffer: Buffer, *box: int, swizzle: int = 128) -> d.TensorMap:
     )  # fmt: skip
 
 
-A, C, X, Y, B8 = tensor("A", 64, 64), tensor("C", 64, 64), tensor("X", 1024), tensor("Y", 1024, dtype="float32"), tensor("B8", 64, dtype="int8")
+A, C = tensor("A", 64, 64), tensor("C", 64, 64)
+X, Y, B8 = tensor("X", 1024), tensor("Y", 1024, dtype="float32"), tensor("B8", 64, dtype="int8")
 A_MAP, C_MAP = tensor_map(A, 64, 64), tensor_map(C, 64, 64)
-TILE = d.SharedArray(name="A_shared", offset_bytes=0, stage_bytes=8192, stages=2, swizzle_bytes=128, text="64 x 64, 128-byte swizzle")
+TILE = d.SharedArray(name="A_shared", offset_bytes=0, stage_bytes=8192, stages=2, swizzle_bytes=128, text="64 x 64, swizzled")
 OTHER = d.SharedArray(name="B_shared", offset_bytes=16384, stage_bytes=8192, stages=1, swizzle_bytes=128)
 FULL = d.BarrierArray(name="full", count=2, arrivals=1, text="the slot's bytes have landed")
 EMPTY = d.BarrierArray(name="empty", count=2, arrivals=4)
@@ -54,7 +55,8 @@ def descriptor(array: d.SharedArray, step: Expr | None = None) -> Expr:
 def consumer() -> d.Body:
     i, j, k, r, stage, phase, top, mask, left, scalar = (
         Var(name, dtype) for name, dtype in (
-            ("i", INT32), ("j", INT32), ("k", INT32), ("r", INT32), ("stage", UINT32), ("phase", UINT32), ("top", F32), ("mask", BOOL),
+            ("i", INT32), ("j", INT32), ("k", INT32), ("r", INT32), ("stage", UINT32), ("phase", UINT32), ("top", F32),
+            ("mask", BOOL),
             ("left", INT32), ("scale", F32),
         )
     )  # fmt: skip
@@ -116,7 +118,9 @@ def consumer() -> d.Body:
         d.SyncWarp(),
         d.StoreMatrix(
             address=Call("swizzle", (address, u32(128)), UINT32),
-            values=tuple(Call("pack", (Cast(at(ACC, 0, 2 * v), F16), Cast(at(ACC, 0, 2 * v + 1), F16)), UINT32) for v in range(4)),
+            values=tuple(
+                Call("pack", (Cast(at(ACC, 0, 2 * v), F16), Cast(at(ACC, 0, 2 * v + 1), F16)), UINT32) for v in range(4)
+            ),
         ),
         d.StoreShared(address=address, values=(at(VALUES, 0), scalar), predicate=mask),
         d.StoreShared(address=address, values=(Cast(scalar, F16),)),
@@ -125,7 +129,9 @@ def consumer() -> d.Body:
         d.StoreGlobal(tensor=Y, offset=binary("*", THREAD, 2), values=(at(VALUES, 0), at(VALUES, 1)), predicate=mask),
         d.StoreGlobal(tensor=X, offset=binary("*", THREAD, 8), values=tuple(at(PACKED, v) for v in range(8))),
         d.StoreGlobal(tensor=X, offset=THREAD, values=(Cast(scalar, F16),)),
-        d.StoreGlobal(tensor=B8, offset=binary("*", THREAD, 4), values=tuple(at(BYTES, v) for v in range(4)), predicate=THREAD < 16),
+        d.StoreGlobal(
+            tensor=B8, offset=binary("*", THREAD, 4), values=tuple(at(BYTES, v) for v in range(4)), predicate=THREAD < 16,
+        ),
         d.FenceProxyAsync(),
         d.NamedBarrierSync(id=1, threads=128),
         d.Elected(warp=0, body=(
@@ -160,8 +166,10 @@ def every_statement() -> d.DeviceKernel:
     scalar = Var("n")
     inits = tuple(d.MbarrierInit(barrier=d.BarrierRef(array, i32(i))) for array in (FULL, EMPTY) for i in range(2))
     return d.DeviceKernel(
-        name="every_statement", arch="sm_90a", title="every statement\nof device IR", grid=(scalar, 2), threads=256, min_blocks_per_sm=1,
-        tensor_maps=(A_MAP, C_MAP), pointers=(X, Y, B8), scalars=(scalar, Var("threshold", F32)), shared=(TILE, OTHER), shared_bytes=24576,
+        name="every_statement", arch="sm_90a", title="every statement\nof device IR", grid=(scalar, 2), threads=256,
+        min_blocks_per_sm=1,
+        tensor_maps=(A_MAP, C_MAP), pointers=(X, Y, B8), scalars=(scalar, Var("threshold", F32)), shared=(TILE, OTHER),
+        shared_bytes=24576,
         barriers=(FULL, EMPTY), setup=(d.Elected(warp=0, body=(*inits, d.FenceMbarrierInit())), d.SyncThreads()),
         roles=(
             d.Role(name="consumer", first_thread=0, threads=128, body=consumer(), text="consumers"),

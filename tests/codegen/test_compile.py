@@ -125,6 +125,7 @@ def test_every_wgmma_compiles(kind: str) -> None:
         assert done.resources[f"{kind.lower()}_{n}_{dtype}_{major}"].registers >= n // 2
 
 
+WHERE = ("global(out", "shared(u")
 NARROW = ("f16", "bf16", "e4m3", "e5m2")
 CALLS = {
     "tl_types.cuh": ["u = tl::shared_address(s)", "u = tl::swizzle<128>(u) + tl::swizzle<64>(u) + tl::swizzle<32>(u)"],
@@ -133,28 +134,32 @@ CALLS = {
         *(f"u = tl::bits_{name}(f)" for name in NARROW), *(f"f = tl::from_bits_{name}(u)" for name in NARROW),
         *(f"f = tl::round_{name}(f)" for name in NARROW), *(f"f += tl::unpack_{name}<1>(u)" for name in NARROW),
         *(f"u += tl::pack_two_{name}(f, f)" for name in NARROW[2:]),
-        *(f"u += tl::pack_{name}(i, i)" for name in ("i16", "u16")), *(f"u += tl::pack_{name}(i, i, i, i)" for name in ("i8", "u8")),
+        *(f"u += tl::pack_{name}(i, i)" for name in ("i16", "u16")),
+        *(f"u += tl::pack_{name}(i, i, i, i)" for name in ("i8", "u8")),
         *(f"i += tl::unpack_{name}<1>(u)" for name in ("i16", "u16", "i8", "u8")),
         *(f"i += tl::to_{sign}int{bits}(f)" for sign in ("", "u") for bits in (8, 16, 32, 64)),
     ],
     "tl_math.cuh": [
-        "f = tl::exp2(f)", "f = tl::sigmoid(f)", "f = tl::infinity()", "i = tl::floor_div(i, 3)", "i = tl::floor_mod(i, 3)", "f = tl::floor_div(f, 3.0f)",
+        "f = tl::exp2(f)", "f = tl::sigmoid(f)", "f = tl::infinity()", "i = tl::floor_div(i, 3)", "i = tl::floor_mod(i, 3)",
+        "f = tl::floor_div(f, 3.0f)",
         "f = tl::floor_mod(f, 3.0f)",
     ],
     "tl_mbarrier.cuh": [
-        "tl::mbarrier_init(bar, 1)", "tl::fence_mbarrier_init()", "tl::mbarrier_arrive(bar)", "tl::mbarrier_arrive_expect_tx(bar, 16)",
+        "tl::mbarrier_init(bar, 1)", "tl::fence_mbarrier_init()", "tl::mbarrier_arrive(bar)",
+        "tl::mbarrier_arrive_expect_tx(bar, 16)",
         "i = tl::mbarrier_try_wait(bar, 0)",
     ],
     "tl_memory.cuh": [
         *(f"tl::load_global<{n}>({to}, out, i > 0)" for n in (1, 2, 4) for to in ("w", "v", "x")),
         *(f"tl::load_shared<{n}>({to}, u)" for n in (1, 2, 4) for to in ("w", "v", "x")),
-        *(f"tl::store_{where}, {', '.join([value] * n)})" for n in (1, 2, 4) for value in "ufi" for where in ("global(out", "shared(u")),
+        *(f"tl::store_{where}, {', '.join([value] * n)})" for n in (1, 2, 4) for value in "ufi" for where in WHERE),
         "u = tl::load_shared_b8(u)", "u = tl::load_shared_b16(u)", "tl::store_shared_b8(u, u)", "tl::store_shared_b16(u, u)",
         "u = tl::word(u) + tl::word(i) + tl::word(f)", "tl::set(u, u)", "tl::set(i, u)", "tl::set(f, u)",
     ],
     "tl_stmatrix.cuh": ["tl::stmatrix_x4(u, u, u, u, u)"],
     "tl_sync.cuh": [
-        "tl::named_barrier_sync<1, 128>()", "i = tl::elect_one()", "tl::warpgroup_reg_alloc<232>()", "tl::warpgroup_reg_dealloc<24>()",
+        "tl::named_barrier_sync<1, 128>()", "i = tl::elect_one()", "tl::warpgroup_reg_alloc<232>()",
+        "tl::warpgroup_reg_dealloc<24>()",
         "tl::fence_proxy_async()",
     ],
     "tl_tma.cuh": [
@@ -200,16 +205,27 @@ def test_a_standalone_file_is_the_same_program() -> None:
 # ---- names --------------------------------------------------------------------------------------------------------------------
 
 DIFFICULT = {
-    "A": "int", "B": "threadIdx", "C": "C_local_tile", "A_shared": "full", "B_shared": "empty", "C_local": "thread", "bx": "warp", "by": "half",
+    "A": "int", "B": "threadIdx", "C": "C_local_tile", "A_shared": "full", "B_shared": "empty", "C_local": "thread",
+    "bx": "warp", "by": "half",
     "ko": "stage",
 }  # fmt: skip
 LONG = {name: f"a_very_long_name_that_goes_on_and_on_{'and_on_' * 12}{name}" for name in DIFFICULT}
 UNICODE = {name: "αβγδεζηθι"[i] for i, name in enumerate(DIFFICULT)}
 OURS = dict(
-    zip(DIFFICULT, ("tl", "CUtensorMap", "shared_memory", "uint32_t", "phase", "row", "TL_DEVICE", "min", "elect_one"), strict=True)
+    zip(
+        DIFFICULT,
+        ["tl", "CUtensorMap", "shared_memory", "uint32_t", "phase", "row", "TL_DEVICE", "min", "elect_one"],
+        strict=True,
+    )
 )
 SAME = dict.fromkeys(DIFFICULT, "x")
-BUILT_IN = dict(zip(DIFFICULT, ("float4", "dim3", "linux", "unix", "assert", "printf", "NULL", "expf", "__syncthreads"), strict=True))
+BUILT_IN = dict(
+    zip(
+        DIFFICULT,
+        ["float4", "dim3", "linux", "unix", "assert", "printf", "NULL", "expf", "__syncthreads"],
+        strict=True,
+    )
+)
 
 
 def renamed(kernel: Kernel, names: dict[str, str]) -> Kernel:

@@ -1,6 +1,7 @@
 """Golden CUDA text, what holds for every text, and standalone files."""
 from __future__ import annotations
 
+import itertools
 import re
 import shutil
 import subprocess
@@ -39,26 +40,24 @@ def test_the_same_program_gives_the_same_text(name: str) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_form(name: str) -> None:
-    """What a reader relies on: short lines, spaces, a level of indentation for each open brace, comments that name what follows."""
+    """What a reader relies on: no tabs, no spaces at the end, two spaces of indentation for each open brace."""
     text = text_of(name)
     assert text.endswith("}\n")
     assert "\t" not in text
     depth = 0
     for line in text.splitlines():
         assert line == line.rstrip(), line
-        code = line.split("//")[0]
-        depth -= code.count("}") if code.strip().startswith("}") else 0
-        if code.strip() and depth and not code.startswith("    " * depth) and ");" not in code:
-            assert code.startswith("  " * depth), line
-        depth += code.count("{") - (0 if code.strip().startswith("}") else code.count("}"))
+        code = line.split("//")[0].strip()
+        depth -= code.startswith("}")
+        assert line.startswith("  " * depth) or not code, line
+        depth += code.count("{") - code.count("}") + code.startswith("}")
     assert depth == 0
-    assert "#pragma unroll 1" in text or "for (" not in text.replace("#pragma unroll\n", "")
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_every_run_time_loop_stays_a_loop(name: str) -> None:
     lines = [line.strip() for line in text_of(name).splitlines()]
-    for before, line in zip(lines, lines[1:], strict=False):
+    for before, line in itertools.pairwise(lines):
         if line.startswith("for ("):
             assert before in ("#pragma unroll", "#pragma unroll 1"), line
 
@@ -66,7 +65,8 @@ def test_every_run_time_loop_stays_a_loop(name: str) -> None:
 def test_the_plain_gemm_is_about_a_hundred_lines() -> None:
     text = text_of("gemm")
     assert len(text.splitlines()) < 130
-    for word in ("CUtensorMap", "tl::tma_load", "tl::wgmma_ss", "tl::warpgroup_reg_dealloc", "98304 bytes of dynamic", "6 mbarriers"):
+    assert "98304 bytes of dynamic shared memory, 6 mbarriers" in text
+    for word in ("CUtensorMap", "tl::tma_load", "tl::wgmma_ss", "tl::warpgroup_reg_dealloc"):
         assert word in text
 
 

@@ -36,9 +36,9 @@ COMPILED: dict[str, Callable[[], Kernel]] = {
     "gemm_k16": partial(gemm_kernel, 1024, 1024, 1024, 64, 64, 16, 3),
     "gemm_k192": partial(gemm_kernel, 1024, 1024, 1024, 64, 64, 192, 2, transpose_b=True),
     **{name: getattr(programs, name) for name in (
-        "two_gemms_one_accumulator", "two_accumulators", "one_ring_two_loops", "nested", "resident_operand", "outer_and_inner_loads",
-        "block_dependent_trips", "strided_loop", "batched", "heads_between", "cleared_by_condition", "start_value", "lets", "stored_twice",
-        "through_shared",
+        "two_gemms_one_accumulator", "two_accumulators", "one_ring_two_loops", "nested", "resident_operand",
+        "outer_and_inner_loads", "block_dependent_trips", "strided_loop", "batched", "heads_between", "cleared_by_condition",
+        "start_value", "lets", "stored_twice", "through_shared",
     )},
 }  # fmt: skip
 

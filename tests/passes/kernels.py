@@ -37,9 +37,11 @@ def gemm_kernel(
     stores: tuple[Copy, ...] = (Copy(src=c_local.whole(), dst=out_region),)
     if through_shared:
         stores = (Copy(src=c_local.whole(), dst=c_shared.whole()), Copy(src=c_shared.whole(), dst=out_region))
-    loop = For(var=ko, start=Const(0), stop=Const(ceildiv(k, block_k)), step=1, kind=kind, num_stages=num_stages, body=(*loads, gemm))
+    trips = Const(ceildiv(k, block_k))
+    loop = For(var=ko, start=Const(0), stop=trips, step=1, kind=kind, num_stages=num_stages, body=(*loads, gemm))
     buffers = (a_shared, b_shared, *((c_shared,) if through_shared else ()), c_local)
     return Kernel(
-        name="kernel", params=(a, b, c), grid=(GridAxis(bx, ceildiv(n, block_n)), GridAxis(by, ceildiv(m, block_m))), threads=threads,
+        name="kernel", params=(a, b, c), grid=(GridAxis(bx, ceildiv(n, block_n)), GridAxis(by, ceildiv(m, block_m))),
+        threads=threads,
         buffers=buffers, body=(Fill(dst=c_local.whole(), value=Const(0)), loop, *stores),
     )  # fmt: skip

@@ -24,7 +24,7 @@ class Maker:
         self.line += 1
         return Span(FILE, self.line)
 
-    # ---- buffers ----------------------------------------------------------------------------------------------------------------
+    # ---- buffers --------------------------------------------------------------------------------------------------------------
 
     def tensor(self, name: str, *shape: int, dtype: str = "float16") -> Buffer:
         buffer = Buffer(name, shape, DType(dtype), Scope.GLOBAL, self.span())
@@ -42,7 +42,7 @@ class Maker:
     def fragment(self, name: str, *shape: int, dtype: str = "float32") -> Buffer:
         return self.alloc(name, shape, dtype, Scope.FRAGMENT)
 
-    # ---- statements -------------------------------------------------------------------------------------------------------------
+    # ---- statements -----------------------------------------------------------------------------------------------------------
 
     def copy(self, src: Buffer | Region, dst: Buffer | Region) -> Copy:
         return Copy(src=region(src), dst=region(dst), span=self.span())
@@ -60,13 +60,13 @@ class Maker:
         return Let(var=var, value=as_expr(value), span=self.span())
 
     def loop(
-        self, var: Var, stop: Expr | int, *body: Stmt, stages: int = 0, start: Expr | int = 0, step: int = 1, kind: LoopKind | None = None
-    ) -> For:
+        self, var: Var, stop: Expr | int, *body: Stmt, stages: int = 0, start: Expr | int = 0, step: int = 1,
+        kind: LoopKind | None = None,
+    ) -> For:  # fmt: skip
         """A serial loop, or with `stages` a pipelined one."""
         kind = kind or (LoopKind.PIPELINED if stages else LoopKind.SERIAL)
-        return For(
-            var=var, start=as_expr(start), stop=as_expr(stop), step=step, kind=kind, num_stages=stages, body=body, span=self.span()
-        )
+        bounds = {"start": as_expr(start), "stop": as_expr(stop)}
+        return For(var=var, **bounds, step=step, kind=kind, num_stages=stages, body=body, span=self.span())
 
     def kernel(self, grid: dict[Var, int], *body: Stmt, threads: int = 128, name: str = "kernel") -> Kernel:
         axes = tuple(GridAxis(var, extent) for var, extent in grid.items())

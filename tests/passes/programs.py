@@ -39,7 +39,8 @@ def two_accumulators(trips: int = 3, stages: int = 2) -> Kernel:
     a_s, b_s, d_s = mk.shared("A_s", M, K), mk.shared("B_s", K, N), mk.shared("D_s", K, 80)
     acc, acc2 = mk.fragment("acc", M, N), mk.fragment("acc2", M, 80)
     loads = (
-        mk.copy(tile(a, (0, KO * K), M, K), a_s), mk.copy(tile(b, (KO * K, 0), K, N), b_s), mk.copy(tile(d, (KO * K, 0), K, 80), d_s),
+        mk.copy(tile(a, (0, KO * K), M, K), a_s), mk.copy(tile(b, (KO * K, 0), K, N), b_s),
+        mk.copy(tile(d, (KO * K, 0), K, 80), d_s),
     )  # fmt: skip
     return mk.kernel(
         {BX: 1}, mk.clear(acc), mk.clear(acc2),
@@ -51,8 +52,8 @@ def two_accumulators(trips: int = 3, stages: int = 2) -> Kernel:
 def two_loops(first: int = 3, second: int = 2, stages: int = 2, second_stages: int = 3) -> Kernel:
     """C = A @ B + D @ E, one pipelined loop each, with rings of their own."""
     mk = Maker()
-    a, b, d, e = mk.tensor("A", M, first * K), mk.tensor("B", first * K, N), mk.tensor("D", M, second * 16), mk.tensor("E", second * 16, N)
-    c = mk.tensor("C", M, N)
+    a, b, c = mk.tensor("A", M, first * K), mk.tensor("B", first * K, N), mk.tensor("C", M, N)
+    d, e = mk.tensor("D", M, second * 16), mk.tensor("E", second * 16, N)
     a_s, b_s, d_s, e_s = mk.shared("A_s", M, K), mk.shared("B_s", K, N), mk.shared("D_s", M, 16), mk.shared("E_s", 16, N)
     acc = mk.fragment("acc", M, N)
     return mk.kernel(
@@ -84,7 +85,7 @@ def one_ring_two_loops(first: int = 3, second: int = 2, stages: int = 3) -> Kern
 
 
 def persistent(tiles: int = 3, trips: int = 3, stages: int = 2, out_dtype: str = "float16") -> Kernel:
-    """C[t] = A[t] @ B for t in a serial loop: phases carry over from tile to tile, and the store shares no memory with the rings."""
+    """C[t] = A[t] @ B for t in a serial loop: phases carry over from tile to tile, and the store has memory of its own."""
     mk = Maker()
     a, b = mk.tensor("A", tiles, M, trips * K), mk.tensor("B", trips * K, N)
     c = mk.tensor("C", tiles, M, N, dtype=out_dtype)
@@ -128,15 +129,16 @@ def outer_and_inner_loads(outer: int = 2, inner: int = 3, stages: int = 2) -> Ke
     a, b, c = mk.tensor("A", outer * M, K), mk.tensor("B", K, inner * N), mk.tensor("C", outer * M, inner * N)
     a_s, b_s, acc = mk.shared("A_s", M, K), mk.shared("B_s", K, N), mk.fragment("acc", M, N)
     body = (
-        mk.copy(tile(b, (0, I * N), K, N), b_s), mk.gemm(a_s, b_s, acc, clear_accum=True), mk.copy(acc, tile(c, (T * M, I * N), M, N)),
+        mk.copy(tile(b, (0, I * N), K, N), b_s), mk.gemm(a_s, b_s, acc, clear_accum=True),
+        mk.copy(acc, tile(c, (T * M, I * N), M, N)),
     )  # fmt: skip
     load = mk.copy(tile(a, (T * M, 0), M, K), a_s)
     return mk.kernel({BX: 1}, mk.loop(T, outer, load, mk.loop(I, inner, *body, stages=stages), stages=2))
 
 
 def block_dependent_trips(extra: int = 0, stages: int = 3, blocks: int = 5) -> Kernel:
-    """Block x adds up x + `extra` products: 0, 1, fewer than, as many as and more than `stages` trips, in one launch.  Zeros must be
-    written, since a loop that may not run clears nothing."""
+    """Block x adds up x + `extra` products: 0, 1, fewer than, as many as and more than `stages` trips, in one launch.  Zeros must
+    be written, since a loop that may not run clears nothing."""
     mk = Maker()
     depth = (blocks + extra) * K
     a, b, c = mk.tensor("A", M, depth), mk.tensor("B", depth, N), mk.tensor("C", blocks, M, N)
@@ -182,7 +184,8 @@ def batched(transpose_a: bool = False, stages: int = 2, trips: int = 2) -> Kerne
     a_s = mk.shared("A_s", K, M) if transpose_a else mk.shared("A_s", M, K)
     b_s, acc = mk.shared("B_s", K, N), mk.fragment("acc", M, N)
     source = tile(a, (BZ, KO * K, BY * M), 1, K, M) if transpose_a else tile(a, (BZ, BY * M, KO * K), 1, M, K)
-    body = mk.copy(source, a_s), mk.copy(tile(b, (BZ, KO * K, BX * N), 1, K, N), b_s), mk.gemm(a_s, b_s, acc, transpose_a=transpose_a)
+    loads = mk.copy(source, a_s), mk.copy(tile(b, (BZ, KO * K, BX * N), 1, K, N), b_s)
+    body = *loads, mk.gemm(a_s, b_s, acc, transpose_a=transpose_a)
     return mk.kernel(
         {BX: 2, BY: 2, BZ: 2}, mk.clear(acc), mk.loop(KO, trips, *body, stages=stages),
         mk.copy(acc, tile(c, (BZ, BY * M, BX * N), 1, M, N)),
@@ -209,7 +212,8 @@ def cleared_by_condition(trips: int = 4, stages: int = 2, period: int = 2) -> Ke
     a_s, b_s, acc = mk.shared("A_s", M, K), mk.shared("B_s", K, N), mk.fragment("acc", M, N)
     first = compare("==", binary("&", KO, period - 1), 0)
     body = (
-        mk.copy(tile(a, (0, KO * K), M, K), a_s), mk.copy(tile(b, (KO * K, 0), K, N), b_s), mk.gemm(a_s, b_s, acc, clear_accum=first),
+        mk.copy(tile(a, (0, KO * K), M, K), a_s), mk.copy(tile(b, (KO * K, 0), K, N), b_s),
+        mk.gemm(a_s, b_s, acc, clear_accum=first),
     )  # fmt: skip
     return mk.kernel({BX: 1}, mk.loop(KO, trips, *body, stages=stages), mk.copy(acc, c))
 
@@ -233,9 +237,11 @@ def lets(stages: int = 2) -> Kernel:
     a_s, b_s, acc = mk.shared("A_s", M, K), mk.shared("B_s", K, N), mk.fragment("acc", M, N)
     row, column, depth, unused, trips = (Var(name) for name in ("row", "column", "depth", "unused", "trips"))
     return mk.kernel(
-        {BX: 2, BY: 2}, mk.let(row, BY * M), mk.let(unused, row + 1), mk.let(column, BX * N), mk.let(trips, BX + 2), mk.clear(acc),
+        {BX: 2, BY: 2}, mk.let(row, BY * M), mk.let(unused, row + 1), mk.let(column, BX * N), mk.let(trips, BX + 2),
+        mk.clear(acc),
         mk.loop(
-            KO, trips, mk.let(depth, KO * K), mk.copy(tile(a, (row, depth), M, K), a_s), mk.copy(tile(b, (depth, column), K, N), b_s),
+            KO, trips, mk.let(depth, KO * K), mk.copy(tile(a, (row, depth), M, K), a_s),
+            mk.copy(tile(b, (depth, column), K, N), b_s),
             mk.gemm(a_s, b_s, acc), stages=stages,
         ),
         mk.copy(acc, tile(c, (row, column), M, N)),
@@ -271,25 +277,35 @@ def pipelined_copies(trips: int = 5, stages: int = 3) -> Kernel:
     mk = Maker()
     a, d, a_s = mk.tensor("A", trips * 16, 64), mk.tensor("D", trips * 16, 64), mk.shared("A_s", 16, 64)
     at = (KO * 16, Const(0))
-    return mk.kernel({BX: 1}, mk.loop(KO, trips, mk.copy(tile(a, at, 16, 64), a_s), mk.copy(a_s, tile(d, at, 16, 64)), stages=stages))
+    body = mk.copy(tile(a, at, 16, 64), a_s), mk.copy(a_s, tile(d, at, 16, 64))
+    return mk.kernel({BX: 1}, mk.loop(KO, trips, *body, stages=stages))
 
 
 PROGRAMS: dict[str, tuple[Callable[..., Kernel], tuple[dict[str, object], ...]]] = {
-    "two gemms, one accumulator": (two_gemms_one_accumulator, tuple({"trips": t, "stages": s} for t, s in ((1, 1), (3, 2), (5, 3), (2, 4)))),
+    "two gemms, one accumulator": (
+        two_gemms_one_accumulator, tuple({"trips": t, "stages": s} for t, s in ((1, 1), (3, 2), (5, 3), (2, 4))),
+    ),
     "two accumulators": (two_accumulators, tuple({"trips": t, "stages": s} for t, s in ((1, 3), (3, 1), (4, 3)))),
     "two loops": (
         two_loops, tuple(dict(zip(("first", "second", "stages", "second_stages"), v, strict=True))
                          for v in ((3, 2, 2, 3), (1, 4, 3, 2), (4, 1, 1, 1), (2, 2, 4, 4))),
     ),
     "one ring, two loops": (
-        one_ring_two_loops, tuple({"first": f, "second": s, "stages": n} for f, s, n in ((3, 2, 3), (2, 5, 2), (1, 1, 4), (0, 2, 2), (4, 0, 3))),
+        one_ring_two_loops, tuple({"first": f, "second": s, "stages": n}
+                                  for f, s, n in ((3, 2, 3), (2, 5, 2), (1, 1, 4), (0, 2, 2), (4, 0, 3))),
     ),
     "persistent": (
-        persistent, ({}, {"tiles": 4, "trips": 3, "stages": 3}, {"tiles": 2, "trips": 1, "stages": 4}, {"out_dtype": "float32", "stages": 1}),
+        persistent, ({}, {"tiles": 4, "trips": 3, "stages": 3}, {"tiles": 2, "trips": 1, "stages": 4},
+                     {"out_dtype": "float32", "stages": 1}),
     ),
-    "nested": (nested, tuple({"outer": o, "inner": i, "stages": s} for o, i, s in ((2, 3, 2), (3, 1, 3), (1, 2, 4), (0, 2, 2), (2, 0, 2)))),
+    "nested": (
+        nested, tuple({"outer": o, "inner": i, "stages": s}
+                      for o, i, s in ((2, 3, 2), (3, 1, 3), (1, 2, 4), (0, 2, 2), (2, 0, 2))),
+    ),
     "resident operand": (resident_operand, ({}, {"trips": 4, "stages": 3, "transpose_b": False}, {"trips": 1, "stages": 2})),
-    "outer and inner loads": (outer_and_inner_loads, ({}, {"outer": 3, "inner": 1, "stages": 3}, {"outer": 1, "inner": 4, "stages": 2})),
+    "outer and inner loads": (
+        outer_and_inner_loads, ({}, {"outer": 3, "inner": 1, "stages": 3}, {"outer": 1, "inner": 4, "stages": 2}),
+    ),
     "trips of the block": (block_dependent_trips, tuple({"extra": e, "stages": s} for e, s in ((0, 3), (1, 2), (0, 1), (0, 4)))),
     "strided loop": (
         strided_loop, tuple(dict(zip(("start", "stop", "step", "stages"), v, strict=True))
@@ -306,7 +322,8 @@ PROGRAMS: dict[str, tuple[Callable[..., Kernel], tuple[dict[str, object], ...]]]
     "lets": (lets, ({}, {"stages": 3})),
     "stored twice": (stored_twice, ({}, {"trips": 3, "stages": 3})),
     "through shared": (
-        through_shared, ({}, {"dtype": "float32"}, {"shape": (3, 24, 48), "extents": (2, 16, 32)}, {"shape": (200,), "extents": (64,)},
+        through_shared, ({}, {"dtype": "float32"}, {"shape": (3, 24, 48), "extents": (2, 16, 32)},
+                         {"shape": (200,), "extents": (64,)},
                          {"shape": (24, 40), "extents": (16, 24)}, {"shape": (72, 8), "extents": (16, 8)},
                          {"shape": (300, 64), "extents": (300, 64)}, {"shape": (40, 96), "extents": (16, 96), "dtype": "int8"}),
     ),

@@ -4,6 +4,7 @@ from __future__ import annotations
 import numpy as np
 
 from tilelang.ir.buffer import Buffer
+from tilelang.ir.expr import Var
 from tilelang.ir.tile import Copy, Kernel
 from tilelang.ir.types import Scope
 from tilelang.ir.verify import verify
@@ -13,6 +14,7 @@ from tilelang.sim import machine, reference
 from tilelang.target import SM_90A
 
 Arrays = dict[Buffer, np.ndarray]
+Scalars = dict[Var, int]
 
 
 def compiled(kernel: Kernel) -> Lowered:
@@ -40,17 +42,18 @@ def integers(kernel: Kernel, seed: int, magnitude: int = 2) -> Arrays:
     return arrays
 
 
-def meaning(kernel: Kernel, arrays: Arrays) -> Arrays:
+def meaning(kernel: Kernel, arrays: Arrays, scalars: Scalars | None = None) -> Arrays:
     """What the reference makes of copies of `arrays`."""
     result = {tensor: array.copy() for tensor, array in arrays.items()}
-    reference.run(kernel, [result[tensor] for tensor in kernel.tensors])
+    values = {**result, **(scalars or {})}
+    reference.run(kernel, [values[param] for param in kernel.params])
     return result
 
 
-def on_the_machine(lowered: Lowered, arrays: Arrays, schedule: str) -> Arrays:
+def on_the_machine(lowered: Lowered, arrays: Arrays, schedule: str, scalars: Scalars | None = None) -> Arrays:
     """What the device kernel makes of copies of `arrays`."""
     result = {tensor: array.copy() for tensor, array in arrays.items()}
-    machine.run(lowered.device, result, schedule=schedule)
+    machine.run(lowered.device, result, scalars=scalars, schedule=schedule)
     return result
 
 
@@ -63,11 +66,13 @@ def assert_same_bits(expected: Arrays, found: Arrays, what: str) -> None:
             raise AssertionError(f"{what}: {tensor.name} differs in {len(wrong)} of {array.size} elements, first at {at}")
 
 
-def check(kernel: Kernel, schedules: tuple[str, ...], seed: int = 0, magnitude: int = 2) -> Arrays:
+def check(
+    kernel: Kernel, schedules: tuple[str, ...], seed: int = 0, magnitude: int = 2, scalars: Scalars | None = None
+) -> Arrays:
     """Asserts that machine and reference agree bit for bit under every schedule, and returns what the reference computed."""
     lowered = compiled(kernel)
     arrays = integers(kernel, seed, magnitude)
-    expected = meaning(kernel, arrays)
+    expected = meaning(kernel, arrays, scalars)
     for schedule in schedules:
-        assert_same_bits(expected, on_the_machine(lowered, arrays, schedule), schedule)
+        assert_same_bits(expected, on_the_machine(lowered, arrays, schedule, scalars), schedule)
     return expected

@@ -2,13 +2,18 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 
 import numpy as np
 import pytest
 
 from tests.passes.kernels import ceildiv, gemm_kernel
-from tests.passes.programs import PROGRAMS
+from tests.passes.maker import Maker, tile
+from tests.passes.programs import BX, KO, PROGRAMS
+from tests.passes.refused import conflict, shifted_index
 from tests.passes.running import assert_same_bits, check, compiled, integers, meaning, on_the_machine
+from tilelang.ir.expr import Var
+from tilelang.ir.tile import Kernel
 from tilelang.ir.types import LoopKind
 from tilelang.sim.schedule import SCHEDULES
 
@@ -20,8 +25,8 @@ CASES = [
 
 
 @pytest.mark.parametrize(("program", "options"), CASES)
-def test_programs(program: object, options: dict[str, object]) -> None:
-    check(program(**options), tuple(SCHEDULES), magnitude=1)  # type: ignore[operator]
+def test_programs(program: Callable[..., Kernel], options: dict[str, object]) -> None:
+    check(program(**options), tuple(SCHEDULES), magnitude=1)
 
 
 # ---- the GEMM family ----------------------------------------------------------------------------------------------------------
@@ -65,7 +70,8 @@ def gemm_options(rng: random.Random) -> dict[str, object]:
     return {
         "m": m, "n": n, "k": k, "block_m": block_m, "block_n": block_n, "block_k": block_k,
         "num_stages": 0 if serial else stages, "kind": LoopKind.SERIAL if serial else LoopKind.PIPELINED,
-        "dtype": rng.choice(("float16", "bfloat16")), "out_dtype": out_dtype, "transpose_a": transpose_a, "transpose_b": transpose_b, "through_shared": through_shared,
+        "dtype": rng.choice(("float16", "bfloat16")), "out_dtype": out_dtype, "transpose_a": transpose_a,
+        "transpose_b": transpose_b, "through_shared": through_shared,
         "threads": threads,
     }  # fmt: skip
 
@@ -108,6 +114,32 @@ def test_the_sample_has_what_it_should() -> None:
 def test_a_whole_grid_of_full_tiles() -> None:
     """The plainest GEMM at its default tiles, on more than one block in each direction."""
     check(gemm_kernel(256, 384, 192), ("lazy-async",))
+
+
+@pytest.mark.parametrize("grid", [(9, 3), (3, 9), (17, 5), (8, 11), (16, 1), (1, 16), (1, 1)], ids=str)
+def test_every_tile_has_its_block(grid: tuple[int, int]) -> None:
+    """Whatever order blocks take the tiles in: rows that are, and are not, whole groups."""
+    rows, columns = grid
+    check(gemm_kernel(64 * rows, 16 * columns, 16, 64, 16, 16, 1), ("fifo",))
+
+
+@pytest.mark.parametrize("program", [shifted_index, conflict])
+def test_fragments_that_no_layout_serves(program: Callable[[], Kernel]) -> None:
+    check(program(), ("fifo", "lazy-async"))
+
+
+def test_scalar_parameters() -> None:
+    """The run-time extent of a loop of gemms: trips from 0 to more than the stages."""
+    mk = Maker()
+    n = Var("n")
+    mk.params.append(n)
+    a, b, c = mk.tensor("A", 64, 160), mk.tensor("B", 160, 48), mk.tensor("C", 64, 48)
+    a_s, b_s, acc = mk.shared("A_s", 64, 32), mk.shared("B_s", 32, 48), mk.fragment("acc", 64, 48)
+    loads = mk.copy(tile(a, (0, KO * 32), 64, 32), a_s), mk.copy(tile(b, (KO * 32, 0), 32, 48), b_s)
+    loop = mk.loop(KO, n, *loads, mk.gemm(a_s, b_s, acc), stages=3)
+    kernel = mk.kernel({BX: 1}, mk.clear(acc), loop, mk.copy(acc, c))
+    for trips in range(6):
+        check(kernel, ("reverse", "lazy-async"), scalars={n: trips})
 
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32"])

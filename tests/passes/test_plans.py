@@ -1,6 +1,8 @@
 """What the planning passes decide, pass by pass, and that they say so."""
 from __future__ import annotations
 
+import itertools
+
 import pytest
 
 from tests.passes import programs
@@ -123,7 +125,8 @@ def test_what_tma_cannot_take_is_done_by_element(
 def test_one_ring_of_num_stages(stages: int) -> None:
     lowered = compiled(gemm_kernel(1024, 1024, 1024, num_stages=stages))
     ring, = lowered.plans.channels
-    assert (ring.stages, ring.bytes_per_stage, [buffer.name for buffer in ring.buffers]) == (stages, 32768, ["A_shared", "B_shared"])
+    assert (ring.stages, ring.bytes_per_stage) == (stages, 32768)
+    assert [buffer.name for buffer in ring.buffers] == ["A_shared", "B_shared"]
     assert [barriers.count for barriers in lowered.device.barriers] == [stages, stages]
     assert [barriers.arrivals for barriers in lowered.device.barriers] == [1, 4], "a load; each warp of a consumer warpgroup"
 
@@ -198,7 +201,7 @@ def test_a_clear_is_the_first_gemms_business() -> None:
 
 
 def layout_of(kernel: Kernel) -> dict[str, tuple[int, int, int]]:
-    """(offset, stages, bytes of a stage) of each array by name; checks that they are aligned, inside, and apart where they must be."""
+    """(offset, stages, bytes of a stage) of each array by name; checks that they are aligned, inside, and apart as they must."""
     lowered = compiled(kernel)
     arrays = lowered.plans.shared.arrays
     for array in arrays.values():
@@ -206,7 +209,7 @@ def layout_of(kernel: Kernel) -> dict[str, tuple[int, int, int]]:
         assert array.stages == 1 or array.stage_bytes % max(128, 8 * array.swizzle_bytes) == 0
         assert array.offset_bytes + array.stages * array.stage_bytes <= lowered.plans.shared.bytes
     buffers = sorted((arrays[b] for b in lowered.kernel.buffers if b in arrays), key=lambda array: array.offset_bytes)
-    for first, second in zip(buffers, buffers[1:], strict=False):
+    for first, second in itertools.pairwise(buffers):
         assert first.offset_bytes + first.stages * first.stage_bytes <= second.offset_bytes
     return {array.name: (array.offset_bytes, array.stages, array.stage_bytes) for array in arrays.values()}
 
@@ -328,7 +331,8 @@ def test_the_same_program_has_the_same_plans(number: int) -> None:
     assert first.decisions == second.decisions
     assert first.plans.roles == second.plans.roles
     assert list(first.plans.gemms.values()) == list(second.plans.gemms.values())
-    arrays = [[(a.name, a.offset_bytes, a.stages, a.stage_bytes) for a in low.plans.shared.arrays.values()] for low in (first, second)]
+    arrays = [[(a.name, a.offset_bytes, a.stages, a.stage_bytes) for a in low.plans.shared.arrays.values()] for low in (first,
+        second)]
     assert arrays[0] == arrays[1]
     assert [(m.name, m.box, m.swizzle_bytes) for m in first.device.tensor_maps] == [
         (m.name, m.box, m.swizzle_bytes) for m in second.device.tensor_maps

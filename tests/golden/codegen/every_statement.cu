@@ -21,7 +21,7 @@ every_statement(const __grid_constant__ CUtensorMap A_desc,  // A: float16 64 x 
                 const int n,
                 const float threshold) {
   extern __shared__ __align__(1024) uint8_t shared_memory[];  // 24576 bytes, dynamic
-  const uint32_t A_shared = tl::shared_address(shared_memory);  // 2 x 8192 bytes: 64 x 64, 128-byte swizzle
+  const uint32_t A_shared = tl::shared_address(shared_memory);  // 2 x 8192 bytes: 64 x 64, swizzled
   const uint32_t B_shared = tl::shared_address(shared_memory) + 16384;  // 8192 bytes
   __shared__ __align__(8) uint64_t full[2];  // the slot's bytes have landed
   __shared__ __align__(8) uint64_t empty[2];

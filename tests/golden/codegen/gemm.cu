@@ -21,8 +21,11 @@ kernel_kernel(const __grid_constant__ CUtensorMap A_desc,  // A: float16 1024 x 
   __shared__ __align__(8) uint64_t empty[3];  // every consumer warp is done with the slot
   const int thread = threadIdx.x;
   const int warp = __shfl_sync(0xffffffff, threadIdx.x / 32, 0);
-  const int bx = blockIdx.x;
-  const int by = blockIdx.y;
+  const int block = int(blockIdx.y) * 8 + int(blockIdx.x);  // tiles in groups of 8 rows, down the rows first, for the L2 cache
+  const int first_row = block / 64 * 8;
+  const int place = block % 64;
+  const int bx = place / 8;
+  const int by = first_row + place % 8;
   if (warp == 0 && tl::elect_one()) {
     tl::mbarrier_init(full[0], 1);
     tl::mbarrier_init(full[1], 1);
