@@ -79,10 +79,10 @@ def test_large_tile_is_quick() -> None:
 
 
 def verdict(spec: RingGemm, schedule: str) -> str:
-    """The code of the hazard reported, else "wrong" or "right"."""
+    """The code of the hazard that shows by value, without vector clocks, else "wrong" or "right"."""
     a, b, expected = exact_inputs(spec.m, spec.n, spec.k)
     try:
-        c = spec.run(a, b, schedule)
+        c = spec.run(a, b, schedule, hazards=False)
     except HazardError as error:
         return error.code
     return "right" if np.array_equal(c, expected) else "wrong"

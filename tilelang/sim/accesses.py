@@ -10,8 +10,10 @@ import numpy as np
 
 from tilelang.errors import HazardError, InternalError
 from tilelang.ir import device
+from tilelang.ir.buffer import Buffer
 from tilelang.ir.expr import Expr
 from tilelang.sim.convert import Value, bits_of, convert
+from tilelang.sim.memory import Access
 from tilelang.sim.strand import Group, Steps, Strand
 
 # ---- shared memory ------------------------------------------------------------------------------------------------------------
@@ -21,7 +23,9 @@ def load_shared(stmt: device.LoadShared, strand: Strand) -> None:
     size = _size(stmt.count, stmt.target, strand)
     lanes = _lanes(stmt.predicate, strand)
     starts = strand.per_thread(stmt.address, np.int64)[lanes]
-    data = strand.block.shared.read(starts, size, strand.access("ld.shared"))
+    access = strand.access("ld.shared")
+    data = strand.block.shared.read(starts, size, access)
+    strand.block.watch.shared(strand, strand.threads[lanes], starts, size, access, write=False)
     _deliver(stmt.target, stmt.first, stmt.count, lanes, data, strand)
 
 
@@ -30,7 +34,9 @@ def store_shared(stmt: device.StoreShared, strand: Strand) -> None:
     data = _gathered(stmt.values, strand)[lanes]
     starts = strand.per_thread(stmt.address, np.int64)[lanes]
     _check_conflict(starts, data, strand)
-    strand.block.shared.write(starts, data, strand.access("st.shared"))
+    access = strand.access("st.shared")
+    strand.block.shared.write(starts, data, access)
+    strand.block.watch.shared(strand, strand.threads[lanes], starts, data.shape[1], access, write=True)
 
 
 # ---- global memory ------------------------------------------------------------------------------------------------------------
@@ -42,7 +48,9 @@ def load_global(stmt: device.LoadGlobal, strand: Strand) -> None:
     _size(stmt.count, stmt.target, strand)
     lanes = _lanes(stmt.predicate, strand)
     offsets = strand.per_thread(stmt.offset, np.int64)[lanes]
-    data = strand.block.tensors.read(stmt.tensor, offsets, stmt.count, strand.access("ld.global"))
+    access = strand.access("ld.global")
+    data = strand.block.tensors.read(stmt.tensor, offsets, stmt.count, access)
+    _watch_tensor(stmt.tensor, offsets, stmt.count, lanes, access, strand, write=False)
     _deliver(stmt.target, stmt.first, stmt.count, lanes, data.view(np.uint8).reshape(len(offsets), stmt.count * stmt.tensor.dtype.bytes), strand)
 
 
@@ -53,7 +61,17 @@ def store_global(stmt: device.StoreGlobal, strand: Strand) -> None:
     data = _gathered(stmt.values, strand)[lanes]
     offsets = strand.per_thread(stmt.offset, np.int64)[lanes]
     _check_conflict(offsets, data, strand)
-    strand.block.tensors.write(stmt.tensor, offsets, data.view(stmt.tensor.dtype.numpy), strand.access("st.global"))
+    access = strand.access("st.global")
+    strand.block.tensors.write(stmt.tensor, offsets, data.view(stmt.tensor.dtype.numpy), access)
+    _watch_tensor(stmt.tensor, offsets, len(stmt.values), lanes, access, strand, write=True)
+
+
+def _watch_tensor(
+    tensor: Buffer, offsets: np.ndarray, count: int, lanes: np.ndarray, access: Access, strand: Strand, write: bool
+) -> None:
+    if strand.block.watch.wants(tensor):
+        cells = offsets[:, None] + np.arange(count)
+        strand.block.watch.tensor(strand, strand.threads[lanes], tensor, cells, access, write)
 
 
 # ---- what both have in common -------------------------------------------------------------------------------------------------
@@ -140,7 +158,9 @@ def _stmatrix(strand: Strand, operands: list[Value], warps: np.ndarray) -> None:
         for operand in operands
     )
     rows = np.stack([register.astype(np.uint32).reshape(-1, 8, 4) for register in registers], axis=1)
-    strand.block.shared.write(addresses, rows.view(np.uint8).reshape(-1, 16), strand.access("stmatrix"))
+    access = strand.access("stmatrix")
+    strand.block.shared.write(addresses, rows.view(np.uint8).reshape(-1, 16), access)
+    strand.block.watch.shared(strand, strand.group.first_thread + lanes, addresses, 16, access, write=True)
 
 
 def shuffle_xor(stmt: device.ShuffleXor, strand: Strand) -> Steps:

@@ -12,11 +12,27 @@ from tilelang.errors import HazardError, InternalError
 from tilelang.ir import device
 from tilelang.sim import tma
 from tilelang.sim.strand import Steps, Strand
-from tilelang.sim.sync import AsyncOp, Mbarrier
+from tilelang.sim.sync import AsyncOp, Mbarrier, Wait
 
 
 def no_effect(stmt: device.Stmt, strand: Strand) -> None:
-    """Fences order memory between proxies, which a machine that runs by value does not see."""
+    """What tells the compiler something is no instruction."""
+
+
+# ---- fences, and warps that meet ------------------------------------------------------------------------------------------------
+# They change no value: they order memory, which only the vector clocks see.
+
+
+def fence_proxy_async(stmt: device.FenceProxyAsync, strand: Strand) -> None:
+    strand.block.watch.fence_async(strand)
+
+
+def fence_mbarrier_init(stmt: device.FenceMbarrierInit, strand: Strand) -> None:
+    strand.block.watch.fence_mbarrier_init(strand)
+
+
+def sync_warp(stmt: device.SyncWarp, strand: Strand) -> Steps:
+    return strand.meet(stmt, (), lambda group, _: strand.block.watch.sync_warps(group.all_threads()))
 
 
 # ---- barriers -----------------------------------------------------------------------------------------------------------------
@@ -30,35 +46,55 @@ def mbarrier_init(stmt: device.MbarrierInit, strand: Strand) -> None:
     barrier = _mbarrier(stmt.barrier, strand)
     for _ in strand.active():
         barrier.init(strand.span)
+    strand.block.watch.init(strand, barrier)
 
 
 def mbarrier_expect_tx(stmt: device.MbarrierExpectTx, strand: Strand) -> None:
     barrier = _mbarrier(stmt.barrier, strand)
+    strand.block.watch.arrives(strand, barrier)
     for _ in strand.active():
         barrier.expect_tx(stmt.bytes, strand.span)
         barrier.arrive(1, strand.span)
+    strand.block.watch.arrived(strand, barrier)
 
 
 def mbarrier_arrive(stmt: device.MbarrierArrive, strand: Strand) -> None:
-    _mbarrier(stmt.barrier, strand).arrive(len(strand.active()), strand.span)
+    barrier = _mbarrier(stmt.barrier, strand)
+    strand.block.watch.arrives(strand, barrier)
+    barrier.arrive(len(strand.active()), strand.span)
+    strand.block.watch.arrived(strand, barrier)
 
 
 def mbarrier_wait(stmt: device.MbarrierWait, strand: Strand) -> Steps:
     strand.require_converged("a wait for an mbarrier is", elected=True)
-    barrier = _mbarrier(stmt.barrier, strand)
-    yield barrier.wait(strand.uniform(stmt.parity, f"the parity of a wait on {barrier.name}"), strand.span)
+    barrier, watch = _mbarrier(stmt.barrier, strand), strand.block.watch
+    parity = strand.uniform(stmt.parity, f"the parity of a wait on {barrier.name}")
+    wait = barrier.wait(parity, strand.span)
+
+    def ready() -> bool:
+        watch.waits(strand, barrier, parity)
+        return wait.ready()
+
+    yield Wait(ready, wait.describe, wait.span)
+    watch.passed(strand, barrier, parity)
 
 
 def sync_threads(stmt: device.SyncThreads, strand: Strand) -> Steps:
     strand.require_converged("bar.sync 0 is")
-    yield strand.block.named.arrive(0, strand.block.kernel.threads, len(strand.threads), strand.span)
+    yield _meet_at(0, strand.block.kernel.threads, strand)
 
 
 def named_barrier_sync(stmt: device.NamedBarrierSync, strand: Strand) -> Steps:
     strand.require_converged(f"bar.sync {stmt.id} is")
     if not 1 <= stmt.id <= 15:
         raise HazardError(f"{strand.name}: named barriers are numbered 1 to 15, not {stmt.id}", code="TL851", span=strand.span)
-    yield strand.block.named.arrive(stmt.id, stmt.threads, len(strand.threads), strand.span)
+    yield _meet_at(stmt.id, stmt.threads, strand)
+
+
+def _meet_at(number: int, threads: int, strand: Strand) -> Wait:
+    wait = strand.block.named.arrive(number, threads, len(strand.threads), strand.span)
+    strand.block.watch.named(strand, number, threads)
+    return wait
 
 
 # ---- bulk copies --------------------------------------------------------------------------------------------------------------
@@ -86,6 +122,9 @@ def tma_load(stmt: device.TmaLoad, strand: Strand) -> None:
     barrier = _mbarrier(stmt.barrier, strand)
     barrier.require_init("a TMA load completes on", strand.span)
     access, span, phase = strand.access(action, asynchronous=True), strand.span, barrier.phase
+    block.watch.tma_load(strand, tma.box_chunks(stmt.map, address), barrier, access)
+    if block.watch.wants(stmt.map.tensor):
+        block.watch.box(strand, stmt.map.tensor, block.tensors.cells(stmt.map, coordinates), access, barrier)
 
     def effect() -> None:
         tma.load_box(stmt.map, block.tensors, block.shared, coordinates, address, access)
@@ -99,6 +138,9 @@ def tma_store(stmt: device.TmaStore, strand: Strand) -> None:
     thread = strand.only_thread(action)
     address, coordinates = _tma_operands(stmt, strand, action)
     access = strand.access(action, asynchronous=True)
+    block.watch.tma_store(strand, tma.box_chunks(stmt.map, address), access)
+    if block.watch.wants(stmt.map.tensor):
+        block.watch.box(strand, stmt.map.tensor, block.tensors.cells(stmt.map, coordinates), access, None)
     effect = partial(tma.store_box, stmt.map, block.tensors, block.shared, coordinates, address, access)
     op = AsyncOp(action, effect, object(), strand.span)
     block.bulk[thread].uncommitted.append(op)
@@ -109,12 +151,14 @@ def bulk_commit_group(stmt: device.BulkCommitGroup, strand: Strand) -> None:
     for thread in strand.active():
         if int(thread) in strand.block.bulk:
             strand.block.bulk[int(thread)].commit()
+            strand.block.watch.bulk_committed(int(thread))
 
 
 def bulk_wait_group_read(stmt: device.BulkWaitGroupRead, strand: Strand) -> Steps:
     strand.require_converged("a wait for bulk groups is", elected=True)
-    groups = [strand.block.bulk[int(thread)] for thread in strand.active() if int(thread) in strand.block.bulk]
-    for group in groups:
-        yield group.wait(stmt.pending, "cp.async.bulk.wait_group.read", strand.span)
-    for group in groups:
-        group.retire(stmt.pending)
+    threads = [int(thread) for thread in strand.active() if int(thread) in strand.block.bulk]
+    for thread in threads:
+        yield strand.block.bulk[thread].wait(stmt.pending, "cp.async.bulk.wait_group.read", strand.span)
+    for thread in threads:
+        strand.block.bulk[thread].retire(stmt.pending)
+        strand.block.watch.bulk_waited(thread, stmt.pending)

@@ -1,14 +1,18 @@
-"""The simulated machine: runs device IR by value on a CPU, block by block, and objects to what the hardware would not survive.
+"""The simulated machine: runs device IR on a CPU, block by block, and objects to what the hardware would not survive.
 
 Roles are generators that yield what they wait for; TMA transfers and wgmma are operations on their way that take effect when the
 schedule says so.  Shared memory is bytes (`memory`), barriers count as in the ISA (`sync`), layouts are the hardware's (`tma`,
-`wgmma`, `instructions`).  Reported as HazardError, with a span:
+`wgmma`, `instructions`).  Vector clocks (`hazards`) judge the order of accesses whatever the schedule.  Reported as HazardError,
+with a span:
 
     TL801 deadlock  TL802 too many statements
     TL803 mbarrier not initialised  TL804 twice  TL805 an arrival too many  TL806 byte count  TL807 parity
+    TL808 a wait that can miss its phase  TL809 an arrival that can fall into another phase
     TL810 bytes never written  TL811 out of bounds  TL812 misaligned  TL813 conflicting stores  TL814 undefined register
+    TL815 race on shared memory  TL816 proxy fence missing  TL817 race on global memory
     TL820 accumulator in flight  TL821 not a whole warp, warpgroup or role  TL822 matrix descriptor  TL823 several threads
-    TL830 asynchronous work left at the end
+    TL824 wgmma.fence missing
+    TL830 asynchronous work left at the end  TL831 initialisation of an mbarrier not visible
     TL840 integer overflow  TL841 division by zero, shift count  TL842 threads disagree  TL843 divergent synchronisation
     TL850 setmaxnreg  TL851 named barriers
 """
@@ -26,6 +30,7 @@ from tilelang.errors import ArgumentError, HazardError, InternalError, Span
 from tilelang.ir.buffer import Buffer
 from tilelang.ir.device import BLOCK_IDX, BarrierArray, DeviceKernel, Registers, SharedArray
 from tilelang.ir.expr import Number, Var
+from tilelang.sim.hazards import Hazards, Launch, Watch, launch_of, registers_of_wgmma
 from tilelang.sim.memory import SharedMemory
 from tilelang.sim.registers import RegisterFile
 from tilelang.sim.schedule import Schedule
@@ -48,20 +53,23 @@ def run(
     blocks: Iterable[tuple[int, int, int]] | None = None,
     schedule: str = "fifo",
     step_limit: int = STEP_LIMIT,
+    hazards: bool = True,
 ) -> None:
     """Runs every block of the grid, or those of `blocks` (indices x, y, z), one after the other.
 
     `arrays` gives each tensor of the kernel's maps and pointers its array (the buffer's dtype and shape), written in place.
-    `schedule` is "fifo", "reverse", "eager-async" or "lazy-async".  Raises HazardError TL801 to TL851 (see the module),
+    `schedule` is "fifo", "reverse", "eager-async" or "lazy-async".  Without `hazards` the order of accesses is not judged, and what
+    shows by value alone is reported: quicker where a pipeline is known to be sound.  Raises HazardError TL801 to TL851 (see the module),
     ArgumentError TL510 to TL513 for arrays, schedule, scalars or blocks that do not fit, InternalError for device IR that means
     nothing."""
     order = schedule_of(schedule)
     tensors = GlobalMemory(arrays, kernel.tensor_maps, kernel.pointers)
     given = _scalars(kernel, scalars or {})
     grid = _grid(kernel, given)
+    launch = launch_of(kernel) if hazards else None
     with np.errstate(all="ignore"):
         for index in _blocks(grid, blocks):
-            Block(kernel, tensors, given, index, order, step_limit).run()
+            Block(kernel, tensors, given, index, order, step_limit, launch).run()
 
 
 def _scalars(kernel: DeviceKernel, scalars: Mapping[Var, Number]) -> dict[Var, Value]:
@@ -114,6 +122,7 @@ class Block:
     index: tuple[int, int, int]
     schedule: Schedule
     step_limit: int
+    launch: Launch | None = None
     steps: int = 0
     bulk: defaultdict[int, Groups] = field(default_factory=lambda: defaultdict(Groups))
     wgmma_groups: defaultdict[int, Groups] = field(default_factory=lambda: defaultdict(Groups))
@@ -122,14 +131,19 @@ class Block:
     def __post_init__(self) -> None:
         kernel = self.kernel
         self.shared = SharedMemory(kernel.shared, kernel.shared_bytes)
-        self.registers = RegisterFile(kernel.threads)
+        self.registers = RegisterFile(kernel.threads, registers_of_wgmma(kernel) if self.launch is not None else frozenset())
         self.register_pool = RegisterPool(kernel.threads, kernel.min_blocks_per_sm)
         self.engine = AsyncEngine(self.schedule.at_issue, self.schedule.newest_first)
         self._mbarriers = {array: [Mbarrier(array, i) for i in range(array.count)] for array in kernel.barriers}
+        self.watch: Watch = Hazards(self, self.launch) if self.launch is not None else Watch()
         self.strands = make_strands(self, kernel)
         for strand in self.strands:
             strand.env.update(self.scalars)
             strand.env.update(zip(BLOCK_IDX, self.index, strict=True))
+
+    def mbarriers(self) -> list[Mbarrier]:
+        """All mbarriers of the block."""
+        return [barrier for barriers in self._mbarriers.values() for barrier in barriers]
 
     def mbarrier(self, array: BarrierArray, index: int, span: Span | None) -> Mbarrier:
         """One barrier.  Raises HazardError TL811 for an index outside the array."""
@@ -165,6 +179,7 @@ class Block:
             if not progress and not self.engine.advance():
                 raise self._deadlock([strand for strand, _ in turns])
         self._check_end()
+        self.watch.ends()
 
     def _deadlock(self, strands: list[Strand]) -> HazardError:
         notes = {}

@@ -16,10 +16,18 @@ Columns = int | slice | np.ndarray
 
 
 class RegisterFile:
-    """Arrays of shape (*registers.shape, threads).  Undefined elements hold a pattern of 0x7f and are never read unnoticed."""
+    """Arrays of shape (*registers.shape, threads).  Undefined elements hold a pattern of 0x7f and are never read unnoticed.
 
-    def __init__(self, threads: int) -> None:
+    `of_wgmma` are the arrays that wgmma uses: of these the file knows when each row was last touched by ordinary instructions, so
+    that it can demand a wgmma.fence after it."""
+
+    def __init__(self, threads: int, of_wgmma: frozenset[Registers] = frozenset()) -> None:
         self._threads = threads
+        self._of_wgmma = of_wgmma
+        self._events = 0
+        self._touched: dict[tuple[Registers, tuple[int, ...], int], tuple[int, Span | None]] = {}
+        self._shapes: dict[tuple[Registers, tuple[int, ...], int], tuple[int, tuple[int, str]]] = {}
+        self._fenced: dict[int, int] = {}
         self._data: dict[Registers, np.ndarray] = {}
         self._defined: dict[Registers, np.ndarray] = {}
         self._in_flight: Counter[tuple[Registers, tuple[int, ...], int]] = Counter()
@@ -40,6 +48,8 @@ class RegisterFile:
     ) -> Value:  # fmt: skip
         """One element for each of these threads.  Raises HazardError TL811, TL814 (undefined), TL820 (in flight)."""
         self._check(registers, indices, warpgroups, span)
+        if registers in self._of_wgmma:
+            self._touch(registers, indices, warpgroups, span)
         defined = self._defined[registers][indices][columns]
         if not (defined if mask is None else defined | ~mask).all():
             raise HazardError(f"{_element(registers, indices)} is read before anything is written to it", code="TL814", span=span)
@@ -51,6 +61,8 @@ class RegisterFile:
     ) -> None:  # fmt: skip
         """Writes one element for each of these threads (where `mask`).  Raises HazardError TL811, TL820."""
         self._check(registers, indices, warpgroups, span)
+        if registers in self._of_wgmma:
+            self._touch(registers, indices, warpgroups, span)
         row, defined = self._data[registers][indices], self._defined[registers][indices]
         if mask is None:
             row[columns], defined[columns] = value, True
@@ -78,6 +90,42 @@ class RegisterFile:
         self._in_flight[registers, indices, warpgroup] -= 1
         if not self._in_flight[registers, indices, warpgroup]:
             del self._in_flight[registers, indices, warpgroup]
+
+    # ---- wgmma.fence ------------------------------------------------------------------------------------------------------------
+
+    def fence(self, warpgroup: int) -> None:
+        """wgmma.fence by a warpgroup."""
+        self._events += 1
+        self._fenced[warpgroup] = self._events
+
+    def require_fence(
+        self, registers: Registers, indices: tuple[int, ...], warpgroup: int, shape: tuple[int, str] | None, span: Span | None
+    ) -> None:
+        """Raises HazardError TL824 unless a wgmma.fence came before the warpgroup's first wgmma and after the last access to the
+        registers, wgmmas of another `shape` (None for an operand) included.  (PTX ISA, "wgmma.fence".)"""
+        fenced = self._fenced.get(warpgroup)
+        key = (registers, _row(registers, indices), warpgroup)
+        touched, place = self._touched.get(key, (0, None))
+        chained, last = self._shapes.get(key, (0, shape))
+        reason = ""
+        if fenced is None:
+            reason = "no wgmma.fence comes before the first wgmma of the warpgroup"
+        elif touched > fenced:
+            where = f" at {place}" if place else ""
+            reason = f"no wgmma.fence stands between an access to {registers.name}{where} and the wgmma that uses it"
+        elif last != shape and chained > fenced:
+            reason = f"no wgmma.fence stands between wgmmas of different shapes that accumulate in {registers.name}"
+        if reason:
+            raise HazardError(reason, code="TL824", span=span, hint="put wgmma.fence in front of the first wgmma that follows")
+        if shape is not None:
+            self._events += 1
+            self._shapes[key] = (self._events, shape)
+
+    def _touch(self, registers: Registers, indices: tuple[int, ...], warpgroups: tuple[int, ...], span: Span | None) -> None:
+        self._events += 1
+        row = _row(registers, indices)
+        for warpgroup in warpgroups:
+            self._touched[registers, row, warpgroup] = (self._events, span)
 
     def accumulate(
         self, registers: Registers, indices: tuple[int, ...], warpgroup: int, values: np.ndarray, add: bool, span: Span | None
@@ -119,6 +167,11 @@ class RegisterFile:
                     f"{name} is touched while a wgmma that writes it may be on its way",
                     code="TL820", span=span, hint="commit the wgmma and wait for its group first",
                 )  # fmt: skip
+
+
+def _row(registers: Registers, indices: tuple[int, ...]) -> tuple[int, ...]:
+    """The part of an array that is followed as one: a row of its first dimension."""
+    return indices[:1] if len(registers.shape) > 1 else ()
 
 
 def _inside(indices: tuple[int, ...], shape: tuple[int, ...]) -> bool:

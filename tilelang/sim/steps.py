@@ -109,10 +109,13 @@ def _for(stmt: device.For, strand: Strand) -> Steps:
         raise InternalError(f"the loop over {stmt.var.name} has step 0", code="TL933", span=strand.span)
     bounds = (strand.uniform(stmt.start, "a loop bound"), strand.uniform(stmt.stop, "a loop bound"))
     strand.claim(stmt, bounds)
+    depth = len(strand.loops)
     for value in range(*bounds, stmt.step):
         strand.env[stmt.var] = value
+        strand.loops[depth:] = ((stmt.var.name, value),)
         if (yield from _turn(stmt.body, strand)):
             break
+    del strand.loops[depth:]
 
 
 def _while(stmt: device.While, strand: Strand) -> Steps:
@@ -224,8 +227,8 @@ STEP: dict[type[device.Stmt], Callable[[Any, Strand], Steps | None]] = {
     device.Elected: _elected,
     device.RingAdvance: _ring_advance,
     device.MbarrierInit: instructions.mbarrier_init,
-    device.FenceMbarrierInit: instructions.no_effect,
-    device.SyncWarp: instructions.no_effect,
+    device.FenceMbarrierInit: instructions.fence_mbarrier_init,
+    device.SyncWarp: instructions.sync_warp,
     device.MbarrierExpectTx: instructions.mbarrier_expect_tx,
     device.MbarrierArrive: instructions.mbarrier_arrive,
     device.MbarrierWait: instructions.mbarrier_wait,
@@ -241,7 +244,7 @@ STEP: dict[type[device.Stmt], Callable[[Any, Strand], Steps | None]] = {
     device.LoadShared: accesses.load_shared,
     device.StoreShared: accesses.store_shared,
     device.ShuffleXor: accesses.shuffle_xor,
-    device.FenceProxyAsync: instructions.no_effect,
+    device.FenceProxyAsync: instructions.fence_proxy_async,
     device.WgmmaFence: tensor_core.wgmma_fence,
     device.WgmmaCommitGroup: tensor_core.wgmma_commit_group,
     device.WgmmaWaitGroup: tensor_core.wgmma_wait_group,

@@ -45,6 +45,10 @@ class Group:
             return ()
         return tuple(range(self.first_thread // 128, (self.first_thread + self.threads) // 128))
 
+    def all_threads(self) -> np.ndarray:
+        """Ids of the group's threads."""
+        return np.arange(self.first_thread, self.first_thread + self.threads)
+
     def split_warps(self) -> np.ndarray:
         """Warps of the group, counted within it, whose threads are in several strands."""
         whole = [warp for strand in self.strands for warp in strand.whole_warps().tolist()]
@@ -78,6 +82,10 @@ class Strand:
     elected: bool = False
     waiting: Wait | None = None
     finished: bool = False
+    loops: list[tuple[str, int]] = field(default_factory=list)
+    """Variables of the loops around the present statement, and their values."""
+    agents: np.ndarray | None = None
+    """What the vector clocks call the threads of this strand."""
     rounds: dict[device.Stmt, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -142,6 +150,10 @@ class Strand:
 
     def access(self, action: str, asynchronous: bool = False) -> Access:
         return Access(self.name, action, self.span, asynchronous)
+
+    def iteration(self) -> tuple[str, ...]:
+        """The loops around the present statement, as a note."""
+        return ("iteration " + ", ".join(f"{name} = {value}" for name, value in self.loops),) if self.loops else ()
 
     def require_converged(self, what: str, elected: bool = False) -> None:
         """Raises HazardError TL843 for an instruction under a per-thread condition, or in an `Elected` body unless `elected`."""

@@ -46,6 +46,8 @@ class Mbarrier:
         self.phase = 0
         self.pending = 0
         self.tx_bytes = 0
+        self.completed: Callable[[Mbarrier], None] = lambda barrier: None
+        """Called whenever a phase has completed."""
 
     @property
     def name(self) -> str:
@@ -133,6 +135,7 @@ class Mbarrier:
         if self.pending == 0 and self.tx_bytes == 0:
             self.phase += 1
             self.pending = self.array.arrivals
+            self.completed(self)
 
 
 # ---- named barriers -----------------------------------------------------------------------------------------------------------

@@ -39,7 +39,7 @@ def wgmma_ss(stmt: device.WgmmaSS, strand: Strand) -> Steps:
     def issue(group: Group, operands: list[Value]) -> None:
         for warpgroup in _warpgroups(group, "wgmma", strand):
             a, b, accumulate = (_agreed(operand, warpgroup, group, strand) for operand in operands)
-            left = _from_shared(a, wgmma.M, stmt.a_mn_major, "A", stmt, strand)
+            left = _from_shared(a, wgmma.M, stmt.a_mn_major, "A", stmt, strand, warpgroup)
             _issue(stmt, strand, warpgroup, [(stmt.accumulator.registers, indices)], left, b, bool(accumulate))
 
     return strand.meet(stmt, (stmt.a, stmt.b, stmt.accumulate), issue)
@@ -89,11 +89,13 @@ def _agreed(value: Value, warpgroup: int, group: Group, strand: Strand) -> int:
 
 
 def _from_shared(
-    word: int, extent: int, mn_major: bool, side: str, stmt: device.WgmmaSS | device.WgmmaRS, strand: Strand
+    word: int, extent: int, mn_major: bool, side: str, stmt: device.WgmmaSS | device.WgmmaRS, strand: Strand, warpgroup: int
 ) -> Callable[[], np.ndarray]:
     """Reads an operand, once the instruction takes effect: float32, shape (extent, 16)."""
     descriptor = wgmma.decode(word, strand.span)
-    access = strand.access(f"wgmma's operand {side}", asynchronous=True)
+    access = strand.access(f"wgmma that reads operand {side}", asynchronous=True)
+    starts = wgmma.operand_chunks(descriptor, extent, mn_major)
+    strand.block.watch.wgmma(strand, warpgroup, starts, wgmma.warps_of_a(mn_major) if side == "A" else None, access)
     return partial(wgmma.operand, strand.block.shared, descriptor, extent, mn_major, stmt.dtype, access)
 
 
@@ -103,7 +105,7 @@ def _issue(
 ) -> None:  # fmt: skip
     """Sends one wgmma of a warpgroup on its way; the registers in `held`, the accumulator first, are in flight until a wait."""
     block, span = strand.block, strand.span
-    right = _from_shared(b, stmt.n, stmt.b_mn_major, "B", stmt, strand)
+    right = _from_shared(b, stmt.n, stmt.b_mn_major, "B", stmt, strand, warpgroup)
     accumulator, indices = held[0]
 
     def effect() -> None:
@@ -115,6 +117,9 @@ def _issue(
             block.registers.end(registers, element, warpgroup)
 
     for registers, element in held:
+        if block.launch is not None:
+            shape = (stmt.n, str(stmt.dtype)) if registers is accumulator else None
+            block.registers.require_fence(registers, element, warpgroup, shape, span)
         block.registers.begin(registers, element, warpgroup)
     op = AsyncOp(f"wgmma into {accumulator.name}", effect, ("wgmma", warpgroup), span, release)
     block.wgmma_groups[warpgroup].uncommitted.append(op)
@@ -125,13 +130,18 @@ def _issue(
 
 
 def wgmma_fence(stmt: device.WgmmaFence, strand: Strand) -> Steps:
-    return strand.meet(stmt, (), lambda group, _: _warpgroups(group, "wgmma.fence", strand))
+    def fence(group: Group, _: list[Value]) -> None:
+        for warpgroup in _warpgroups(group, "wgmma.fence", strand):
+            strand.block.registers.fence(warpgroup)
+
+    return strand.meet(stmt, (), fence)
 
 
 def wgmma_commit_group(stmt: device.WgmmaCommitGroup, strand: Strand) -> Steps:
     def commit(group: Group, _: list[Value]) -> None:
         for warpgroup in _warpgroups(group, "wgmma.commit_group", strand):
             strand.block.wgmma_groups[warpgroup].commit()
+            strand.block.watch.wgmma_committed(warpgroup)
 
     return strand.meet(stmt, (), commit)
 
@@ -141,9 +151,10 @@ def wgmma_wait_group(stmt: device.WgmmaWaitGroup, strand: Strand) -> Steps:
     groups = [strand.block.wgmma_groups[warpgroup] for warpgroup in warpgroups]
     for group in groups:
         yield group.wait(stmt.pending, "wgmma.wait_group", strand.span)
-    for group in groups:
+    for warpgroup, group in zip(warpgroups, groups, strict=True):
         for op in group.retire(stmt.pending):
             op.release()
+        strand.block.watch.wgmma_waited(warpgroup, stmt.pending)
 
 
 # ---- registers ----------------------------------------------------------------------------------------------------------------

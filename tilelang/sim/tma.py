@@ -28,12 +28,29 @@ class GlobalMemory:
         for buffer, array in arrays.items():
             _check_array(buffer, array)
         self._views: dict[TensorMap, np.ndarray] = {}
+        self._numbers: dict[TensorMap, np.ndarray] = {}
+        self._arrays = dict(arrays)
         for record in maps:
             if 0 in record.dims:
                 continue  # an empty tensor has no map: the launcher passes zeros, and a copy through it is a fault
             check_map(record)
             self._views[record] = _view(record, _array_of(record.tensor, arrays))
         self._flat = {buffer: _flat(buffer, _array_of(buffer, arrays)) for buffer in pointers}
+
+    def size(self, tensor: Buffer) -> int:
+        """Elements of a tensor."""
+        return self._arrays[tensor].size
+
+    def cells(self, record: TensorMap, coordinates: Sequence[int]) -> np.ndarray:
+        """The elements of the tensor, as row-major numbers, that the box at `coordinates` covers."""
+        if record not in self._numbers:
+            array = self._arrays[record.tensor]
+            numbers = np.arange(array.size, dtype=np.int64).reshape(array.shape)
+            size = record.dtype.bytes
+            strides = [8, *(8 * stride // size for stride in record.strides_bytes)]
+            self._numbers[record] = np.lib.stride_tricks.as_strided(numbers, record.dims[::-1], strides[::-1])
+        inside, _ = _overlap(record, coordinates)
+        return self._numbers[record][inside].reshape(-1)
 
     def knows(self, record: TensorMap) -> bool:
         return record in self._views

@@ -66,13 +66,25 @@ def _operand_chunks(extent: int, geometry: Descriptor, mn_major: bool) -> np.nda
     return swizzle((geometry.start + linear).astype(np.int64), span)
 
 
+def operand_chunks(descriptor: Descriptor, extent: int, mn_major: bool) -> np.ndarray:
+    """Byte addresses of the 16-byte chunks of the k16 slice that `descriptor` names: (extent, 2) or, MN-major, (16, extent / 8)."""
+    phase = descriptor.start % SWIZZLE_PERIOD_BYTES
+    geometry = Descriptor(phase, descriptor.leading_bytes, descriptor.stride_bytes, descriptor.swizzle_bytes)
+    return _operand_chunks(extent, geometry, mn_major) + (descriptor.start - phase)
+
+
+@lru_cache(maxsize=2)
+def warps_of_a(mn_major: bool) -> np.ndarray:
+    """Which warp of the warpgroup reads each chunk of A: warp w has rows 16 w to 16 w + 15."""
+    warps = np.repeat(np.arange(4), 32).reshape(M, 2)
+    return (np.repeat(np.arange(4), 2)[None, :] + np.zeros((16, 1), int) if mn_major else warps).reshape(-1)
+
+
 def operand(
     shared: SharedMemory, descriptor: Descriptor, extent: int, mn_major: bool, dtype: DType, access: Access
 ) -> np.ndarray:
     """The k16 slice of an operand that `descriptor` names, as float32 of shape (extent, 16) (`extent`: 64 for A, n for B)."""
-    phase = descriptor.start % SWIZZLE_PERIOD_BYTES
-    geometry = Descriptor(phase, descriptor.leading_bytes, descriptor.stride_bytes, descriptor.swizzle_bytes)
-    starts = _operand_chunks(extent, geometry, mn_major) + (descriptor.start - phase)
+    starts = operand_chunks(descriptor, extent, mn_major)
     words = shared.read(starts, CHUNK_BYTES, access).reshape(starts.shape[0], -1)
     values = _to_float32(words, dtype)
     return values.T if mn_major else values
