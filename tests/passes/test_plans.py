@@ -243,6 +243,26 @@ def test_arrays_of_every_program(name: str) -> None:
         assert layout_of(program(**options))
 
 
+# ---- barriers -----------------------------------------------------------------------------------------------------------------
+
+
+def meetings(kernel: Kernel) -> list[tuple[int, bool]]:
+    """(line of the statement that consumers meet before, whether a proxy fence comes first), in program order."""
+    plans = compiled(kernel).plans
+    return [(stmt.span.line, plans.syncs[stmt].fence) for stmt in statements(plans.body) if stmt.span and stmt in plans.syncs]
+
+
+def test_tensor_core_and_tma_see_what_threads_wrote() -> None:
+    """S_s is written by stores (line 16), read by wgmma (18) and written again: a fence before the read, none elsewhere."""
+    assert meetings(programs.chained()) == [(16, False), (18, True)]
+    assert meetings(programs.two_loops()) == [(20, False)], "the store's tile lies on the rings"
+    assert meetings(programs.pipelined_copies()) == [], "TMA to TMA by way of mbarriers"
+    through = compiled(gemm_kernel(64, 64, 64, 64, 64, 64, through_shared=True))
+    (stmt, sync), = through.plans.syncs.items()
+    assert isinstance(stmt, Copy)
+    assert (stmt.src.buffer.name, sync.fence) == ("C_shared", True)
+
+
 # ---- roles --------------------------------------------------------------------------------------------------------------------
 
 
