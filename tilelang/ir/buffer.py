@@ -16,13 +16,22 @@ Extent = int | Expr
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Buffer:
-    """A named array: row-major logical `shape` in elements; its physical layout is a plan's business."""
+    """A named array: row-major logical `shape` in elements; its physical layout is a plan's business.
+
+    `view_of`: another name for the elements of that buffer (which is no view itself, and has the same dtype, scope and number of
+    elements), in the same row-major order."""
 
     name: str
     shape: tuple[Extent, ...]
     dtype: DType
     scope: Scope
     span: Span | None = None
+    view_of: Buffer | None = None
+
+    @property
+    def storage(self) -> Buffer:
+        """The buffer whose elements these are: itself, or what it is a view of."""
+        return self.view_of or self
 
     @property
     def rank(self) -> int:
@@ -46,6 +55,14 @@ class Buffer:
     def whole(self) -> Region:
         """The region that is this whole buffer."""
         return Region(self, tuple(as_expr(0) for _ in self.shape), self.shape)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Mbarriers(Buffer):
+    """mbarriers of the block: one dimension, scope BARRIER, elements that are no values; the i-th completes a phase after
+    `arrivals[i]` arrivals and all bytes that are expected of it."""
+
+    arrivals: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
