@@ -3,9 +3,7 @@ its numbers, by the reference and on the simulated machine, against float64."""
 from __future__ import annotations
 
 import re
-import runpy
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +12,7 @@ import pytest
 
 import tilelang
 from benchmarks import numerics
+from benchmarks.attention_programs import Program, Tiles, Variant, load
 from tests.conftest import OTHERS_PROGRAMS, RunPython
 from tilelang.ir.tile import Kernel
 from tilelang.passes.pipeline import compile_kernel
@@ -24,46 +23,15 @@ PROGRAM = OTHERS_PROGRAMS / "tl_flash.py"
 NORM = {"float16": 1e-3, "bfloat16": 6e-3}
 
 
-@dataclass(frozen=True)
-class Variant:
-    """`causal` False: every key is seen, for which the mask and the shorter loop are taken out of the text; `bfloat16`: the dtype
-    is replaced; `one_kv_head`: K and V have one head, which all heads of Q read, by a literal index."""
-
-    causal: bool = True
-    dtype: str = "float16"
-    one_kv_head: bool = False
-
-    def text(self, text: str) -> str:
-        """The program's text with the variation made."""
-        if not self.causal:
-            text = replaced(text, r"T\.ceildiv\(\(bx \+ 1\) \* block_M, block_N\)", "T.ceildiv(seq, block_N)")
-            text = replaced(text, r"T\.if_then_else\(bx.*\n\s*scores\[i, j\] \* scale, .*\)", "scores[i, j] * scale")
-        if self.one_kv_head:
-            text = replaced(text, r"(?<=[KV]\[bz, ko \* block_N, )by", "0", times=2)
-            text = replaced(text, r"(?<=[KV]: T\.Tensor\()shape", "(batch, seq, 1, dim)", times=2)
-        return text.replace("float16", self.dtype)
-
-
-def replaced(text: str, pattern: str, by: str, times: int = 1) -> str:
-    """The text with the pattern replaced, as often as it must be there."""
-    text, count = re.subn(pattern, by, text)
-    assert count == times, pattern
-    return text
+Load = Callable[[Variant], Program]
 
 
 @pytest.fixture
-def program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[Variant], Callable[..., Kernel]]:
-    """The function `flash_attn` of the program, varied."""
+def program(tmp_path: Path) -> Load:
+    """The program, varied."""
     if not PROGRAM.exists():
         pytest.skip(f"no {PROGRAM}")
-    monkeypatch.chdir(tmp_path)
-
-    def load(variant: Variant) -> Callable[..., Kernel]:
-        path = tmp_path / "varied.py"
-        path.write_text(variant.text(PROGRAM.read_text()))
-        return runpy.run_path(str(path))["flash_attn"]
-
-    return load
+    return lambda variant: load(PROGRAM, variant, tmp_path)
 
 
 # ---- what it becomes ----------------------------------------------------------------------------------------------
@@ -83,22 +51,20 @@ def test_unmodified_program_is_a_pipeline_with_probabilities_in_registers(run_py
     assert "tl::tma_store(Out_desc" in text
 
 
-@pytest.mark.parametrize(
-    ("dim", "tiles"), [(dim, tiles) for dim in (64, 128) for tiles in ((64, 64, 128), (128, 128, 256))] + [(64, (64, 128, 128))]
-)
-def test_no_register_is_spilled_and_no_remark_made(
-    program: Callable[[Variant], Callable[..., Kernel]], dim: int, tiles: tuple[int, int, int]
-) -> None:
-    block_m, block_n, threads = tiles
-    kernel = program(Variant())(1, 8, 1024, dim, block_M=block_m, block_N=block_n, threads=threads)
+SMALL, TALL, LARGE, WIDE = (64, 64, 128), (128, 64, 256), (128, 128, 256), (64, 128, 128)  # block_M, block_N, threads
+
+
+@pytest.mark.parametrize(("dim", "tiles"), [(64, SMALL), (128, SMALL), (64, LARGE), (128, LARGE), (64, WIDE)])
+def test_no_register_is_spilled_and_no_remark_made(program: Load, dim: int, tiles: tuple[int, int, int]) -> None:
+    kernel = program(Variant()).build((1, 8, 1024, dim), Tiles(*tiles, stages=2))
     compiled = tilelang.compile(kernel, target="sm_90a")  # a remark that is not on the list of allowed ones is an InternalError
     used = compiled.resources
     assert (used.spill_store_bytes, used.spill_load_bytes) == (0, 0), used
 
 
-def test_the_binding_is_explained(program: Callable[[Variant], Callable[..., Kernel]]) -> None:
+def test_the_binding_is_explained(program: Load) -> None:
     """A 64 x 64 tile at Q[bz, bx * 64, by, 0] of (1, 1024, 8, 64) covers the sequence, not the heads."""
-    explained = tilelang.compile(program(Variant())(1, 8, 1024, 64), target="sm_90a").explain()
+    explained = tilelang.compile(program(Variant()).build((1, 8, 1024, 64), Tiles(*SMALL, 2)), target="sm_90a").explain()
     for tensor, row in (("Q", "bx"), ("K", "ko"), ("V", "ko"), ("Out", "bx")):
         assert f"dimensions (1, 3): {tensor}[bz, {row} * 64 : {row} * 64 + 64, by, :]" in explained
 
@@ -106,8 +72,7 @@ def test_the_binding_is_explained(program: Callable[[Variant], Callable[..., Ker
 # ---- its numbers ----------------------------------------------------------------------------------------------
 
 FULL, ONE_HEAD, BF16 = Variant(causal=False), Variant(one_kv_head=True), Variant(dtype="bfloat16")
-SMALL, TALL, LARGE, WIDE = (64, 64, 128), (128, 64, 256), (128, 128, 256), (64, 128, 128)
-# (batch, heads, seq, dim), variant, (block_M, block_N, threads), stages, which tiles of queries
+# (batch, heads, seq, dim), variant, tiles, stages, which tiles of queries
 CASES = [
     ((1, 8, 1024, 64), Variant(), SMALL, 2, (0, 7)),
     ((1, 8, 1024, 128), BF16, LARGE, 2, (3,)),
@@ -130,14 +95,14 @@ CASES = [
 
 @pytest.mark.parametrize(("shape", "variant", "tiles", "stages", "rows"), CASES)
 def test_numbers(
-    program: Callable[[Variant], Callable[..., Kernel]], shape: tuple[int, int, int, int], variant: Variant,
+    program: Load, shape: tuple[int, int, int, int], variant: Variant,
     tiles: tuple[int, int, int], stages: int, rows: tuple[int, ...],
 ) -> None:  # fmt: skip
     """Some blocks of the grid, of the last head of the last sequence: every element within what rounding explains, nothing else
     written; by what the program means, and by what it is compiled to."""
     batch, heads, _, _ = shape
-    block_m, block_n, threads = tiles
-    kernel = program(variant)(*shape, block_M=block_m, block_N=block_n, num_stages=stages, threads=threads)
+    block_m, block_n, _ = tiles
+    kernel = program(variant).build(shape, Tiles(*tiles, stages))
     arrays = inputs(kernel)
     blocks = [(x, heads - 1, batch - 1) for x in rows]
     meant, device = ([*arrays, np.full(shape_of(kernel), np.nan, arrays[0].dtype)] for _ in range(2))
