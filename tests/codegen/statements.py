@@ -148,6 +148,7 @@ def producer() -> d.Body:
     loop = (
         d.MbarrierWait(barrier=empty, parity=binary("^", phase, u32(1))),
         d.MbarrierExpectTx(barrier=full, bytes=A_MAP.box_bytes),
+        d.MbarrierAddTx(barrier=full, bytes=A_MAP.box_bytes),
         d.TmaLoad(map=A_MAP, address=SharedAddress(TILE) + stage * u32(8192), barrier=full, coordinates=(i * 64, i32(0))),
         d.RingAdvance(stage=stage, phase=phase, stages=2),
         d.RingAdvance(stage=None, phase=phase, stages=1),

@@ -86,7 +86,7 @@ def test_promotion_is_symmetric_and_keeps_a_type():
 
 
 def test_words_print_as_the_language_spells_them():
-    assert [str(scope) for scope in Scope] == ["global", "shared", "fragment", "local", "var"]
+    assert [str(scope) for scope in Scope] == ["global", "shared", "fragment", "local", "var", "barrier"]
     assert f"T.{LoopKind.UNROLL}" == "T.unroll"
     assert f"T.reduce_{ReduceKind.ABSMAX}" == "T.reduce_absmax"
     assert [str(policy) for policy in WarpPolicy] == ["Square", "FullRow", "FullCol"]

@@ -9,7 +9,7 @@ from tilelang.codegen.expressions import TL_TYPES, Printer, bare, c_type, is_nar
 from tilelang.ir import device as d
 from tilelang.ir.buffer import Buffer
 from tilelang.ir.arith import constant_difference
-from tilelang.ir.expr import Cast, Expr, Var
+from tilelang.ir.expr import Cast, Const, Expr, Var
 from tilelang.ir.packed import part_of, register_of
 
 
@@ -167,11 +167,17 @@ def _ring_advance(op: d.RingAdvance, out: Out) -> None:
 
 
 def _mbarrier_init(op: d.MbarrierInit, out: Out) -> None:
-    out.text.line(f"tl::mbarrier_init({out.barrier(op.barrier)}, {op.barrier.array.arrivals});")
+    array, index = op.barrier.array, op.barrier.index
+    arrivals = array.arrivals_of(int(index.value)) if isinstance(index, Const) else array.arrivals
+    out.text.line(f"tl::mbarrier_init({out.barrier(op.barrier)}, {arrivals});")
 
 
 def _expect_tx(op: d.MbarrierExpectTx, out: Out) -> None:
     out.text.line(f"tl::mbarrier_arrive_expect_tx({out.barrier(op.barrier)}, {op.bytes});")
+
+
+def _add_tx(op: d.MbarrierAddTx, out: Out) -> None:
+    out.text.line(f"tl::mbarrier_expect_tx({out.barrier(op.barrier)}, {op.bytes});")
 
 
 def _arrive(op: d.MbarrierArrive, out: Out) -> None:
@@ -329,6 +335,7 @@ EMIT: dict[type, Callable[..., None]] = {
     d.MbarrierInit: _mbarrier_init,
     d.FenceMbarrierInit: _plain("tl::fence_mbarrier_init();"),
     d.MbarrierExpectTx: _expect_tx,
+    d.MbarrierAddTx: _add_tx,
     d.MbarrierArrive: _arrive,
     d.MbarrierWait: _wait,
     d.SyncThreads: _plain("__syncthreads();"),

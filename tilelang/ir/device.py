@@ -76,12 +76,17 @@ class SharedArray:
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class BarrierArray:
-    """`count` mbarriers, each completing a phase after `arrivals` arrivals and all expected bytes."""
+    """`count` mbarriers, each completing a phase after `arrivals` arrivals (or its own number of `each`) and all expected bytes."""
 
     name: str
     count: int
     arrivals: int
     text: str = ""
+    each: tuple[int, ...] = ()
+
+    def arrivals_of(self, index: int) -> int:
+        """Arrivals that the barrier at `index` expects."""
+        return self.each[index] if self.each else self.arrivals
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
@@ -278,6 +283,14 @@ class FenceMbarrierInit(Stmt):
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class MbarrierExpectTx(Stmt):
     """mbarrier.arrive.expect_tx: one arrival, and `bytes` more to come in this phase."""
+
+    barrier: BarrierRef
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class MbarrierAddTx(Stmt):
+    """mbarrier.expect_tx: `bytes` more to come in this phase, without an arrival."""
 
     barrier: BarrierRef
     bytes: int

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from tilelang.ir import tile
-from tilelang.ir.buffer import Buffer, Extent, Region
+from tilelang.ir.buffer import Buffer, Extent, Mbarriers, Region
 from tilelang.ir.expr import (
     BOOL,
     FLOAT32,
@@ -79,6 +79,7 @@ def render(kernel: tile.Kernel) -> str:
     inner = [_allocation(buffer, names) for buffer in kernel.buffers]
     if kernel.swizzle_panel:
         inner.append(f"T.use_swizzle({kernel.swizzle_panel})")
+    inner += _register_hints(kernel.registers)
     inner += _body(kernel.body, names, bool(inner))
     return "\n".join(lines + [_INDENT * 2 + line for line in inner]) + "\n"
 
@@ -156,10 +157,18 @@ def _param(param: Buffer | Var, names: Names) -> str:
 
 
 def _allocation(buffer: Buffer, names: Names) -> str:
+    if isinstance(buffer, Mbarriers):
+        return f"{names.of(buffer)} = T.alloc_barrier({list(buffer.arrivals)})"
     name, call = names.of(buffer), f"T.{_ALLOC[buffer.scope]}"
     if buffer.scope == Scope.VAR:
         return f'{name} = {call}("{buffer.dtype}")'
     return f'{name} = {call}({_shape(buffer, names)}, "{buffer.dtype}")'
+
+
+def _register_hints(hints: tile.RegisterHints) -> list[str]:
+    lines = ["T.disable_warp_group_reg_alloc()"] if hints.fixed else []
+    lines += [f"T.annotate_producer_reg_dealloc({hints.producer})"] if hints.producer is not None else []
+    return lines + ([f"T.annotate_consumer_reg_alloc({hints.consumer})"] if hints.consumer is not None else [])
 
 
 # ---- expressions --------------------------------------------------------------------------------------------------------------
@@ -357,8 +366,46 @@ def _reduce(stmt: tile.Reduce, names: Names) -> list[str]:
     return [f"T.reduce_{stmt.kind}({src}, {render_region(stmt.dst, names)}, dim={stmt.dim}{clear})"]
 
 
+# ---- synchronisation by hand --------------------------------------------------------------------------------------------------
+
+
+def _warpgroups(stmt: tile.Warpgroups, names: Names) -> list[str]:
+    return _block(f"with T.ws({', '.join(map(str, stmt.groups))}):", stmt.body, names)
+
+
+def _barrier(barriers: Mbarriers, index: Expr, names: Names) -> str:
+    return f"{names.of(barriers)}[{render_expr(index, names)}]"
+
+
+def _tma_copy(stmt: tile.TmaCopy, names: Names) -> list[str]:
+    src, dst = render_region(stmt.src, names), render_region(stmt.dst, names)
+    if stmt.barriers is None or stmt.index is None:
+        return [f"T.tma_copy({src}, {dst})"]
+    return [f"T.tma_copy({src}, {dst}, barrier={_barrier(stmt.barriers, stmt.index, names)})"]
+
+
+def _arrive(stmt: tile.MbarrierArrive, names: Names) -> list[str]:
+    return [f"T.mbarrier_arrive({_barrier(stmt.barriers, stmt.index, names)})"]
+
+
+def _wait(stmt: tile.MbarrierWait, names: Names) -> list[str]:
+    parity = render_expr(stmt.parity, names)
+    return [f"T.mbarrier_wait_parity({_barrier(stmt.barriers, stmt.index, names)}, {parity})"]
+
+
+def _sync_threads(stmt: tile.SyncThreads, names: Names) -> list[str]:
+    return [f"T.sync_threads({stmt.barrier_id}, {stmt.threads})" if stmt.barrier_id else "T.sync_threads()"]
+
+
+def _set_max_registers(stmt: tile.SetMaxRegisters, names: Names) -> list[str]:
+    return [f"T.set_max_nreg({stmt.count}, {int(stmt.increase)})"]
+
+
 STATEMENTS: dict[type[tile.Stmt], Callable[..., list[str]]] = {
     tile.Let: _let, tile.Store: _store, tile.For: _for, tile.Parallel: _parallel, tile.While: _while, tile.If: _if,
     tile.Break: lambda stmt, names: ["break"], tile.Continue: lambda stmt, names: ["continue"],
     tile.Copy: _copy, tile.Fill: _fill, tile.Gemm: _gemm, tile.Reduce: _reduce,
+    tile.Warpgroups: _warpgroups, tile.TmaCopy: _tma_copy, tile.MbarrierArrive: _arrive, tile.MbarrierWait: _wait,
+    tile.SyncThreads: _sync_threads, tile.FenceProxyAsync: lambda stmt, names: ["T.fence_proxy_async()"],
+    tile.SetMaxRegisters: _set_max_registers,
 }  # fmt: skip

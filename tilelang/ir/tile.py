@@ -8,9 +8,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from tilelang.errors import Span
-from tilelang.ir.buffer import Buffer, Region
+from tilelang.ir.buffer import Buffer, Mbarriers, Region
 from tilelang.ir.expr import Expr, Var
-from tilelang.ir.types import LoopKind, ReduceKind, WarpPolicy
+from tilelang.ir.types import LoopKind, ReduceKind, Scope, WarpPolicy
 from tilelang.trace import Decision
 
 
@@ -129,6 +129,77 @@ class Reduce(Stmt):
     clear: bool = True
 
 
+# ---- synchronisation by hand: a kernel with mbarriers or T.ws ------------------------------------------------------------------
+# Its meaning is what its threads do together, which only the simulated machine runs.
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class Warpgroups(Stmt):
+    """`body` by the threads of the block's warpgroups `groups` (ascending) alone, which share its tiles and loops; the others pass.
+    Everything outside is done by all threads of the block."""
+
+    groups: tuple[int, ...]
+    body: Body
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class TmaCopy(Copy):
+    """A copy that TMA does as a whole, started by one thread.  Into shared memory: it only starts, and `barriers[index]` expects its
+    bytes from then on, without an arrival.  Into global memory: when it is over, the source may be written again."""
+
+    barriers: Mbarriers | None = None
+    index: Expr | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class MbarrierArrive(Stmt):
+    """One arrival on `barriers[index]` by every thread."""
+
+    barriers: Mbarriers
+    index: Expr
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class MbarrierWait(Stmt):
+    """Every thread waits until the phase of `barriers[index]` with this parity (0 or 1) has completed; on a fresh barrier the one of
+    parity 1 has."""
+
+    barriers: Mbarriers
+    index: Expr
+    parity: Expr
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class SyncThreads(Stmt):
+    """All threads of the block meet; or, at the named barrier `barrier_id` (1 to 15), `threads` of them."""
+
+    barrier_id: int = 0
+    threads: int = 0
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class FenceProxyAsync(Stmt):
+    """Each thread's ordinary accesses to shared memory before later ones by TMA and tensor core."""
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class SetMaxRegisters(Stmt):
+    """The warpgroups take (`increase`) or give back registers, until each thread has `count`."""
+
+    count: int
+    increase: bool
+
+
+@dataclass(frozen=True, slots=True)
+class RegisterHints:
+    """Registers of a thread that the author asks for, None where the planner chooses: for warpgroups that load and warpgroups that
+    compute.  `fixed`: none are moved."""
+
+    producer: int | None = None
+    consumer: int | None = None
+    fixed: bool = False
+
+
 @dataclass(frozen=True, slots=True)
 class GridAxis:
     """One axis of the grid: its variable (blockIdx.x, y, z in order) and its extent."""
@@ -151,8 +222,19 @@ class Kernel:
     span: Span | None = None
     swizzle_panel: int = 0
     decisions: tuple[Decision, ...] = field(default=())
+    registers: RegisterHints = RegisterHints()
 
     @property
     def tensors(self) -> tuple[Buffer, ...]:
         """The parameters that are tensors."""
         return tuple(param for param in self.params if isinstance(param, Buffer))
+
+    @property
+    def is_explicit(self) -> bool:
+        """Whether the author divides the warpgroups and synchronises them by hand."""
+        return any(buffer.scope is Scope.BARRIER for buffer in self.buffers) or _divides(self.body)
+
+
+def _divides(body: Body) -> bool:
+    inner = (getattr(stmt, name, ()) for stmt in body for name in ("body", "then", "otherwise"))
+    return any(isinstance(stmt, Warpgroups) for stmt in body) or any(_divides(part) for part in inner if part)

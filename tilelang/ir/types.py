@@ -101,13 +101,14 @@ def promote(a: DType, b: DType) -> DType:
 
 class Scope(StrEnum):
     """Where a buffer lives: GLOBAL (a tensor), SHARED (a tile of the block), FRAGMENT (a tile spread over registers),
-    LOCAL (an array of each thread), VAR (a mutable scalar)."""
+    LOCAL (an array of each thread), VAR (a mutable scalar), BARRIER (mbarriers of the block)."""
 
     GLOBAL = "global"
     SHARED = "shared"
     FRAGMENT = "fragment"
     LOCAL = "local"
     VAR = "var"
+    BARRIER = "barrier"
 
 
 class LoopKind(StrEnum):

@@ -10,7 +10,7 @@ from typing import NoReturn
 
 from tilelang.errors import InternalError
 from tilelang.ir import tile
-from tilelang.ir.buffer import Buffer, Extent, Region
+from tilelang.ir.buffer import Buffer, Extent, Mbarriers, Region
 from tilelang.ir.expr import Binary, Compare, Const, Expr, Load, Reinterpret, Select, Unary, Var
 from tilelang.ir.text import render_expr, render_region, render_statement
 from tilelang.ir.types import LoopKind, Scope
@@ -23,12 +23,14 @@ _FLOATS = {"/"}
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """Where a statement stands: the variables it can see, the buffers there are, whether a loop can be left, the statement."""
+    """Where a statement stands: the variables it can see, the buffers there are, whether a loop can be left, the block's whole
+    warpgroups, the statement."""
 
     variables: frozenset[Var]
     buffers: frozenset[Buffer]
     in_loop: bool = False
     in_parallel: bool = False
+    warpgroups: int = 0
     stmt: tile.Stmt | None = None
 
     def fail(self, message: str) -> NoReturn:
@@ -58,7 +60,7 @@ def verify(kernel: tile.Kernel) -> None:
     place.need(len(place.buffers) == len(kernel.tensors) + len(kernel.buffers), "a buffer is declared twice")
     place.need(1 <= len(kernel.grid) <= 3, f"the grid has {len(kernel.grid)} axes")
     place.need(kernel.threads > 0, f"{kernel.threads} threads")
-    place = replace(place.binding(*scalars), variables=frozenset(scalars) | sizes)
+    place = replace(place.binding(*scalars), variables=frozenset(scalars) | sizes, warpgroups=kernel.threads // 128)
     for param in kernel.tensors:
         place.need(param.scope == Scope.GLOBAL, f"the parameter {param.name} is {param.scope}")
     for axis in kernel.grid:
@@ -72,6 +74,9 @@ def _declaration(buffer: Buffer, place: _Place) -> None:
     place.need(buffer.scope != Scope.VAR or not buffer.shape, f"the variable {buffer.name} has a shape")
     for extent in buffer.shape:
         _extent(extent, place)
+    if isinstance(buffer, Mbarriers):
+        place.need(buffer.shape == (len(buffer.arrivals),) and buffer.scope == Scope.BARRIER, f"{buffer.name} is no array of mbarriers")
+        place.need(all(count > 0 for count in buffer.arrivals), f"an arrival count of {buffer.name} is not positive")
 
 
 def _body(body: tile.Body, place: _Place) -> None:
@@ -160,9 +165,53 @@ def _reduce(stmt: tile.Reduce, place: _Place) -> None:
     _same(_not_one(kept), _not_one(stmt.dst.extents), "what a reduction keeps and its result", place)
 
 
+def _warpgroups(stmt: tile.Warpgroups, place: _Place) -> None:
+    groups = stmt.groups
+    place.need(bool(groups) and list(groups) == sorted(set(groups)), f"warpgroups {groups}")
+    place.need(all(0 <= group < place.warpgroups for group in groups), f"warpgroups {groups} of {place.warpgroups}")
+    place.need(not place.in_parallel, "warpgroups part inside a parallel loop")
+    _body(stmt.body, place)
+
+
+def _barrier(barriers: Mbarriers, index: Expr, place: _Place) -> None:
+    place.need(not place.in_parallel, "a barrier inside a parallel loop")
+    _element(barriers, (index,), place)
+    _integer(index, place)
+
+
+def _tma_copy(stmt: tile.TmaCopy, place: _Place) -> None:
+    _copy(stmt, place)
+    if stmt.barriers is not None and stmt.index is not None:
+        _barrier(stmt.barriers, stmt.index, place)
+    scopes = (stmt.src.buffer.scope, stmt.dst.buffer.scope)
+    loads = stmt.barriers is not None and stmt.index is not None
+    place.need(scopes == ((Scope.GLOBAL, Scope.SHARED) if loads else (Scope.SHARED, Scope.GLOBAL)), f"a TMA copy from {scopes[0]} to {scopes[1]}")
+
+
+def _arrive(stmt: tile.MbarrierArrive, place: _Place) -> None:
+    _barrier(stmt.barriers, stmt.index, place)
+
+
+def _wait(stmt: tile.MbarrierWait, place: _Place) -> None:
+    _barrier(stmt.barriers, stmt.index, place)
+    _integer(stmt.parity, place)
+
+
+def _sync_threads(stmt: tile.SyncThreads, place: _Place) -> None:
+    place.need(not place.in_parallel, "threads meet inside a parallel loop")
+    named = 1 <= stmt.barrier_id <= 15 and stmt.threads > 0
+    place.need(named or stmt.barrier_id == stmt.threads == 0, f"barrier {stmt.barrier_id} of {stmt.threads} threads")
+
+
+def _whole_block(stmt: tile.Stmt, place: _Place) -> None:
+    place.need(not place.in_parallel, f"{type(stmt).__name__} inside a parallel loop")
+
+
 STATEMENTS: dict[type[tile.Stmt], Callable[..., None]] = {
     tile.Let: _let, tile.Store: _store, tile.For: _for, tile.Parallel: _parallel, tile.While: _while, tile.If: _if,
     tile.Break: _leave, tile.Continue: _leave, tile.Copy: _copy, tile.Fill: _fill, tile.Gemm: _gemm, tile.Reduce: _reduce,
+    tile.Warpgroups: _warpgroups, tile.TmaCopy: _tma_copy, tile.MbarrierArrive: _arrive, tile.MbarrierWait: _wait,
+    tile.SyncThreads: _sync_threads, tile.FenceProxyAsync: _whole_block, tile.SetMaxRegisters: _whole_block,
 }  # fmt: skip
 
 

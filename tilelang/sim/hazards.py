@@ -302,7 +302,7 @@ class Hazards(Watch):
         np.maximum(phases.view, self.clocks.publish(agents), out=phases.view)
 
     def arrived(self, strand: Strand, barrier: Mbarrier) -> None:
-        if barrier.array.arrivals == 1 and not barrier.tx_bytes and barrier.phase:
+        if barrier.arrivals == 1 and not barrier.tx_bytes and barrier.phase:
             phases = self.phases[barrier]
             self.clocks.learn_of(self._agents(strand), phases.component, barrier.phase)
 

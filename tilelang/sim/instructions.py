@@ -58,6 +58,13 @@ def mbarrier_expect_tx(stmt: device.MbarrierExpectTx, strand: Strand) -> None:
     strand.block.watch.arrived(strand, barrier)
 
 
+def mbarrier_add_tx(stmt: device.MbarrierAddTx, strand: Strand) -> None:
+    """It orders nothing (its semantics are relaxed), so the clocks need not know."""
+    barrier = _mbarrier(stmt.barrier, strand)
+    for _ in strand.active():
+        barrier.expect_tx(stmt.bytes, strand.span)
+
+
 def mbarrier_arrive(stmt: device.MbarrierArrive, strand: Strand) -> None:
     barrier = _mbarrier(stmt.barrier, strand)
     strand.block.watch.arrives(strand, barrier)

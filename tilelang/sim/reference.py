@@ -15,7 +15,7 @@ from enum import Enum
 
 import numpy as np
 
-from tilelang.errors import ArgumentError, InternalError, ShapeProblem, TileError
+from tilelang.errors import ArgumentError, InternalError, ShapeProblem, TileError, Unsupported
 from tilelang.ir import tile
 from tilelang.ir.buffer import Buffer, Region
 from tilelang.ir.expr import Expr, Var
@@ -46,6 +46,11 @@ def run(
     `blocks` chooses blocks by their grid coordinates (x, y, z); all of them by default, x fastest.  Raises ArgumentError for
     arrays that do not fit, HazardError for an endless `while` or points of a T.Parallel that race, Unsupported for what the CPU
     cannot express, ShapeProblem for regions that do not fit at run time."""
+    if kernel.is_explicit:
+        raise Unsupported(
+            f"{kernel.name} is synchronised by hand; what it does depends on what its threads do together, which the simulated machine "
+            "runs", code="TL374", span=kernel.span, hint="run what it is compiled to: tilelang.compile(...)(*arrays)",
+        )  # fmt: skip
     frame = _bind(kernel, arrays)
     _check_writable(kernel, frame)
     grid = tuple(integer(axis.extent, frame) for axis in kernel.grid)
@@ -357,8 +362,19 @@ def _fold(combine: Callable[[Value, Value], Value], items: np.ndarray, first: Va
     return combine(result, items[0]) if len(items) else result
 
 
+def _by_hand(stmt: tile.Stmt, frame: Frame) -> None:
+    """What threads do together has no meaning in one order of statements."""
+    raise InternalError(f"{type(stmt).__name__} in a kernel that is run statement by statement", code="TL915")
+
+
+def _orders_threads(stmt: tile.Stmt, frame: Frame) -> None:
+    """Nothing: one statement comes after the other here."""
+
+
 STATEMENTS: dict[type[tile.Stmt], Callable[..., Flow | None]] = {
     tile.Let: _let, tile.Store: _store, tile.For: _for, tile.Parallel: run_parallel, tile.While: _while, tile.If: _if,
     tile.Break: lambda stmt, frame: Flow.BREAK, tile.Continue: lambda stmt, frame: Flow.CONTINUE,
-    tile.Copy: _copy, tile.Fill: _fill, tile.Gemm: _gemm, tile.Reduce: _reduce,
+    tile.Copy: _copy, tile.Fill: _fill, tile.Gemm: _gemm, tile.Reduce: _reduce, tile.TmaCopy: _copy,
+    tile.SyncThreads: _orders_threads, tile.FenceProxyAsync: _orders_threads, tile.SetMaxRegisters: _orders_threads,
+    tile.Warpgroups: _by_hand, tile.MbarrierArrive: _by_hand, tile.MbarrierWait: _by_hand,
 }  # fmt: skip

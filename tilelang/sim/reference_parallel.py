@@ -330,5 +330,7 @@ def _refused(stmt: tile.Stmt, frame: Frame, loop: _Loop | None) -> None:
 STATEMENTS: dict[type[tile.Stmt], Callable[..., None]] = {
     tile.Let: _let, tile.Store: _store, tile.For: _for, tile.Parallel: _inner_parallel, tile.While: _while, tile.If: _if,
     tile.Break: _break, tile.Continue: _continue,
-    tile.Copy: _refused, tile.Fill: _refused, tile.Gemm: _refused, tile.Reduce: _refused,
+    tile.Copy: _refused, tile.Fill: _refused, tile.Gemm: _refused, tile.Reduce: _refused, tile.TmaCopy: _refused,
+    tile.Warpgroups: _refused, tile.MbarrierArrive: _refused, tile.MbarrierWait: _refused, tile.SyncThreads: _refused,
+    tile.FenceProxyAsync: _refused, tile.SetMaxRegisters: _refused,
 }  # fmt: skip

@@ -230,6 +230,7 @@ STEP: dict[type[device.Stmt], Callable[[Any, Strand], Steps | None]] = {
     device.FenceMbarrierInit: instructions.fence_mbarrier_init,
     device.SyncWarp: instructions.sync_warp,
     device.MbarrierExpectTx: instructions.mbarrier_expect_tx,
+    device.MbarrierAddTx: instructions.mbarrier_add_tx,
     device.MbarrierArrive: instructions.mbarrier_arrive,
     device.MbarrierWait: instructions.mbarrier_wait,
     device.SyncThreads: instructions.sync_threads,

@@ -42,6 +42,7 @@ class Mbarrier:
 
     def __init__(self, array: BarrierArray, index: int) -> None:
         self.array, self.index = array, index
+        self.arrivals = array.arrivals_of(index)
         self.initialised = False
         self.phase = 0
         self.pending = 0
@@ -59,11 +60,11 @@ class Mbarrier:
             raise HazardError(
                 f"{self.name} is initialised a second time", code="TL804", span=span, hint="one thread initialises it, once"
             )
-        if not 1 <= self.array.arrivals <= ARRIVALS_LIMIT:
+        if not 1 <= self.arrivals <= ARRIVALS_LIMIT:
             raise InternalError(
-                f"{self.name} expects {self.array.arrivals} arrivals; 1 to {ARRIVALS_LIMIT} are possible", code="TL924"
+                f"{self.name} expects {self.arrivals} arrivals; 1 to {ARRIVALS_LIMIT} are possible", code="TL924"
             )
-        self.initialised, self.pending = True, self.array.arrivals
+        self.initialised, self.pending = True, self.arrivals
 
     def require_init(self, action: str, span: Span | None) -> None:
         """Raises HazardError TL803 for an `action` on a barrier that is not initialised."""
@@ -79,7 +80,7 @@ class Mbarrier:
             self.require_init("an arrival on", span)
             if self.pending == 0:
                 raise HazardError(
-                    f"{self.name} gets an arrival more than the {self.array.arrivals} its phase expects, while "
+                    f"{self.name} gets an arrival more than the {self.arrivals} its phase expects, while "
                     f"{self.tx_bytes} bytes are outstanding",
                     code="TL805", span=span,
                 )  # fmt: skip
@@ -111,7 +112,7 @@ class Mbarrier:
     def state(self) -> str:
         """The counts, for reports."""
         return (
-            f"phase parity {self.phase & 1} in progress, {self.pending} of {self.array.arrivals} arrivals pending, "
+            f"phase parity {self.phase & 1} in progress, {self.pending} of {self.arrivals} arrivals pending, "
             f"{self.tx_bytes} bytes outstanding"
         )
 
@@ -134,7 +135,7 @@ class Mbarrier:
     def _complete_if_done(self, span: Span | None) -> None:
         if self.pending == 0 and self.tx_bytes == 0:
             self.phase += 1
-            self.pending = self.array.arrivals
+            self.pending = self.arrivals
             self.completed(self)
 
 

@@ -132,6 +132,7 @@ every_statement(const __grid_constant__ CUtensorMap A_desc,  // A: float16 64 x 
       for (int i = 0; i < 4; ++i) {
         while (!tl::mbarrier_try_wait(empty[stage], phase ^ 1)) {}
         tl::mbarrier_arrive_expect_tx(full[stage], 8192);
+        tl::mbarrier_expect_tx(full[stage], 8192);
         tl::tma_load(A_desc, full[stage], A_shared + stage * 8192, i * 64, 0);
         if (++stage == 2) { stage = 0; phase ^= 1; }
         phase ^= 1;

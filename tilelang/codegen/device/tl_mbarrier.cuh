@@ -18,6 +18,11 @@ TL_DEVICE void mbarrier_arrive_expect_tx(uint64_t& barrier, uint32_t bytes) {
   asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(shared_address(&barrier)), "r"(bytes) : "memory");
 }
 
+// Bytes to come in this phase, without an arrival.
+TL_DEVICE void mbarrier_expect_tx(uint64_t& barrier, uint32_t bytes) {
+  asm volatile("mbarrier.expect_tx.relaxed.cta.shared::cta.b64 [%0], %1;" ::"r"(shared_address(&barrier)), "r"(bytes) : "memory");
+}
+
 // True once the phase of this parity has completed; may wait a while before it says no.
 TL_DEVICE bool mbarrier_try_wait(uint64_t& barrier, uint32_t parity) {
   uint32_t done;
