@@ -9,7 +9,7 @@ from tests.passes.programs import BX, I, T
 from tilelang.ir.buffer import Buffer
 from tilelang.ir.expr import Const, Expr, Load, Var, compare
 from tilelang.ir.tile import Kernel, Parallel, Stmt, Store, While
-from tilelang.ir.types import Scope, WarpPolicy
+from tilelang.ir.types import DType, Scope, WarpPolicy
 
 
 class Small(Maker):
@@ -146,7 +146,17 @@ def conflict() -> Kernel:
     return mk.kernel({BX: 1}, *loads, mk.clear(x), *gemms, *loops, *stores)
 
 
+def run_time_tensor() -> Kernel:
+    """A tensor whose first extent is a variable."""
+    mk = Maker()
+    a = Buffer("A", (Var("n"), 32), DType("float16"), Scope.GLOBAL, mk.span())
+    mk.params.append(a)
+    return mk.kernel({BX: 1}, mk.copy(tile(a, (0, 0), 64, 32), mk.shared("A_s", 64, 32)))
+
+
 REFUSED: dict[str, Callable[[], Kernel]] = {
+    "threads": lambda: Small().plain(threads=2048),
+    "tensor of run-time shape": run_time_tensor,
     "part of a warp": lambda: Small().plain(threads=100),
     "part of a warpgroup": lambda: Small().plain(threads=96),
     "local array outside of a loop": local_array,

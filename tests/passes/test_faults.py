@@ -27,28 +27,24 @@ def right_or_refused(kernel: Kernel) -> None:
         check(kernel, ("fifo",))
 
 
-@pytest.mark.xfail(strict=True, reason="a clear of part of an accumulator clears all of it")
 def test_clear_of_a_part() -> None:
     small = Small()
     part = small.clear(tile(small.acc, (0, 0), 64, 16))
     right_or_refused(small.program(small.fill(small.acc, 3), part, small.gemm(small.a_s, small.b_s, small.acc)))
 
 
-@pytest.mark.xfail(strict=True, reason="a fill of part of an accumulator fills all of it")
 def test_fill_of_a_part() -> None:
     small = Small()
     part = small.fill(tile(small.acc, (0, 0), 64, 16), 3)
     right_or_refused(small.program(small.clear(small.acc), part, small.gemm(small.a_s, small.b_s, small.acc)))
 
 
-@pytest.mark.xfail(strict=True, reason="a loop over part of a fragment takes the whole fragment's layout and writes all of it")
 def test_loop_over_a_part() -> None:
     small = Small()
     loop = small.over(small.store(small.acc, (T, I), Const(5.0, small.acc.dtype)), extents=(64, 16))
     right_or_refused(small.program(small.gemm(small.a_s, small.b_s, small.acc, clear_accum=True), loop))
 
 
-@pytest.mark.xfail(strict=True, reason="a run-time extent of a loop over a fragment is not looked at")
 def test_loop_over_a_run_time_part() -> None:
     """64 rows are right; fewer must leave the others alone."""
     kernel = run_time_loop()
@@ -59,7 +55,6 @@ def test_loop_over_a_run_time_part() -> None:
         check(kernel, ("fifo",), scalars={n: 30})
 
 
-@pytest.mark.xfail(strict=True, raises=TypeError, reason="int() of a run-time extent of a tensor that TMA would have to know")
 def test_run_time_shape() -> None:
     mk = Maker()
     a = Buffer("A", (Var("n"), 32), DType("float16"), Scope.GLOBAL, mk.span())
@@ -72,7 +67,6 @@ def test_run_time_shape() -> None:
         compiled(kernel)
 
 
-@pytest.mark.xfail(strict=True, reason="only each accumulator alone is held against the registers of a thread")
 def test_two_accumulators_that_do_not_fit_together() -> None:
     mk = Maker()
     tensors = [mk.tensor(name, 128, 128) for name in "ABDCE"]
@@ -86,7 +80,6 @@ def test_two_accumulators_that_do_not_fit_together() -> None:
     assert caught.value.code == "TL402"
 
 
-@pytest.mark.xfail(strict=True, reason="static shared memory, where the mbarriers lie, is not counted")
 def test_shared_memory_counts_the_mbarriers() -> None:
     """90 stages of 2560 bytes and a tile of 2048 are 232448 bytes, all there is; the 180 mbarriers come on top."""
     kernel = gemm_kernel(64, 16, 64, 64, 16, 16, 90, through_shared=True)
@@ -95,7 +88,6 @@ def test_shared_memory_counts_the_mbarriers() -> None:
     assert caught.value.code == "TL401"
 
 
-@pytest.mark.xfail(strict=True, reason="threads are not held against the block's limit")
 @pytest.mark.parametrize("threads", [1024, 2048])
 def test_more_threads_than_a_block_has(threads: int) -> None:
     """1024 and a producer warpgroup on top are too many."""
@@ -106,7 +98,6 @@ def test_more_threads_than_a_block_has(threads: int) -> None:
     assert SM_90A.threads_per_block_max == 1024
 
 
-@pytest.mark.xfail(strict=True, reason="registers that even one block does not have are left for ptxas to find")
 def test_registers_of_many_warpgroups() -> None:
     """512 x 128 over 512 threads: 128 registers of accumulators, and about 120 registers a thread in all."""
     with contextlib.suppress(KernelError):

@@ -31,7 +31,8 @@ def test_programs(program: Callable[..., Kernel], options: dict[str, object]) ->
 
 # ---- the GEMM family ----------------------------------------------------------------------------------------------------------
 
-SHARED_BYTES, REGISTERS = 227 * 1024, 160
+SHARED_BYTES = 227 * 1024
+REGISTERS = {128: 160, 256: 160, 384: 136}  # of accumulators, by threads
 SAMPLES = 110
 WIDTHS = (16, 32, 48, 64, 80, 96, 112, 128, 160, 192, 240, 256, 272, 320)
 
@@ -52,7 +53,7 @@ def gemm_options(rng: random.Random) -> dict[str, object]:
         staged = block_m * block_n * (4 if out_dtype == "float32" else 2)
         rings = stages * 2 * block_k * (block_m + block_n)
         fits = max(rings, staged) + (staged if through_shared else 0) <= SHARED_BYTES - 2048
-        if fits and block_m * block_n // threads <= REGISTERS and divides(block_m, block_n, threads // 128):
+        if fits and block_m * block_n // threads <= REGISTERS[threads] and divides(block_m, block_n, threads // 128):
             break
     trips = rng.choice((0, 1, stages - 1, stages, stages + 1, 2 * stages + 1))
     transpose_a, transpose_b = rng.random() < 0.4, rng.random() < 0.4

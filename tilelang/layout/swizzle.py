@@ -42,6 +42,8 @@ class PanelLayout:
     swizzle_bytes: int
 
     def __post_init__(self) -> None:
+        if self.swizzle_bytes not in (0, *SWIZZLES_BYTES):
+            raise ValueError(f"there is no swizzle of {self.swizzle_bytes} bytes")
         if self.swizzle_bytes and self.columns * self.element_bytes % self.swizzle_bytes:
             raise ValueError(f"rows of {self.columns * self.element_bytes} bytes are not whole panels of {self.swizzle_bytes} bytes")
 

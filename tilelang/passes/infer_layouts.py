@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from tilelang.errors import LayoutConflict, Span, Unsupported
+from tilelang.errors import LayoutConflict, ShapeProblem, Span, Unsupported
 from tilelang.ir import tile
 from tilelang.ir.buffer import Buffer
 from tilelang.ir.expr import Const, Expr, Load, Var
@@ -75,6 +75,8 @@ def infer_layouts(body: tile.Body, prescribed: Mapping[Buffer, Demand], threads:
     """Layouts of all fragments and loops of `body`.  Raises RelayoutWanted, LayoutConflict, or Unsupported for run-time extents."""
     found = Inference(threads, dict(prescribed))
     parallels = {stmt: loop_accesses(stmt) for stmt in statements(body) if isinstance(stmt, tile.Parallel)}
+    for loop, accesses in parallels.items():
+        _check_extents(loop, accesses)
     reduces = [stmt for stmt in statements(body) if isinstance(stmt, tile.Reduce)]
     while True:
         while _spread_once(found, parallels, reduces):
@@ -197,6 +199,18 @@ def _choose(found: Inference, loops: list[tile.Parallel], reduces: list[tile.Red
         vector = _fit(VECTOR_BYTES // source.dtype.bytes, shape, found.threads)
         layout = spread(shape, found.threads, vector)
         found.fragments[source] = Demand(layout, "nothing else prescribes one", reduces[0].span)
+
+
+def _check_extents(loop: tile.Parallel, accesses: tuple[Access, ...]) -> None:
+    """Extents are constants, and no loop goes beyond a fragment it touches."""
+    extents = _extents(loop)
+    for access in accesses:
+        for dim, extent in zip(access.dims, access.buffer.shape, strict=True):
+            if dim is not None and extents[dim] > int(extent):  # type: ignore[arg-type]
+                raise ShapeProblem(
+                    f"this loop runs over {extents[dim]} elements of {access.buffer.name}, which has {extent}", code="TL205",
+                    span=loop.span, hint=f"make the extent at most {extent}",
+                )  # fmt: skip
 
 
 def _touches_memory(loop: tile.Parallel) -> bool:

@@ -15,12 +15,22 @@ def legalize(kernel: tile.Kernel, target: Target) -> None:
     """Raises Unsupported or ResourceExceeded, naming the statement and the value."""
     _check_threads(kernel, target)
     _check_grid(kernel)
+    _check_shapes(kernel)
     _check_locals(kernel.body)
     for stmt in statements(kernel.body):
         if isinstance(stmt, tile.While) and any(b.scope in (Scope.SHARED, Scope.FRAGMENT) for b in reads(stmt)):
             raise Unsupported(
                 "a while loop whose condition reads shared memory or a fragment runs on the CPU only so far", code="TL303",
                 span=stmt.span, hint="keep the value in a T.alloc_var",
+            )  # fmt: skip
+
+
+def _check_shapes(kernel: tile.Kernel) -> None:
+    for tensor in kernel.tensors:
+        if not all(isinstance(extent, int) for extent in tensor.shape):
+            raise Unsupported(
+                f"{tensor.name} has run-time extents; shapes are constants so far", code="TL304", span=tensor.span,
+                hint="make the kernel for each shape: a function that takes the extents and returns the kernel",
             )  # fmt: skip
 
 
@@ -44,6 +54,11 @@ def _check_threads(kernel: tile.Kernel, target: Target) -> None:
         raise Unsupported(
             f"threads={kernel.threads}: blocks are made of whole warps of {target.warp_size}", code="TL301", span=kernel.span,
             hint=f"write a multiple of {target.warp_size}",
+        )  # fmt: skip
+    if kernel.threads > target.threads_per_block_max:
+        raise ResourceExceeded(
+            f"threads={kernel.threads}: a block has at most {target.threads_per_block_max}", code="TL403", span=kernel.span,
+            hint=f"write {target.threads_per_block_max} or less",
         )  # fmt: skip
 
 

@@ -48,7 +48,7 @@ def width(run: Run, vector: int, alignment_bytes: int, ranges: Ranges) -> int:
     count = min(vector, MAX_ACCESS_BYTES // size)
     while count > 1:
         fits = count * size in (4, 8, 16) and vector % count == 0
-        if fits and run.step == 1 and count * size <= alignment_bytes and _aligned(run, count) and _whole(run, count, ranges):
+        if fits and run.step == 1 and count * size <= alignment_bytes and _aligned(run, count) and _whole(run, vector, count, ranges):
             return count
         count //= 2
     return 1
@@ -65,13 +65,14 @@ def _aligned(run: Run, count: int) -> bool:
     return is_multiple(last, count)
 
 
-def _whole(run: Run, count: int, ranges: Ranges) -> bool:
-    """All of the vector's elements are inside the last dimension, or none is: it starts at a multiple of `count`."""
+def _whole(run: Run, vector: int, count: int, ranges: Ranges) -> bool:
+    """Of each access all `count` elements are inside the last dimension, or none is: it starts at a multiple of `count`, and so does
+    whatever is outside, or all of the vector is inside."""
     extent = int(run.buffer.shape[-1])  # type: ignore[arg-type]
     if extent % count == 0:
         return True
     found = bounds(run.indices[-1], ranges)
-    return found is not None and found[0] >= 0 and found[1] + count <= extent
+    return found is not None and found[0] >= 0 and found[1] + vector <= extent
 
 
 def inside(buffer: Buffer, indices: tuple[Expr, ...], ranges: Ranges) -> list[Expr]:

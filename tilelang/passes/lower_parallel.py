@@ -8,11 +8,11 @@ from tilelang.errors import Span, Unsupported
 from tilelang.ir import device as d
 from tilelang.ir import tile
 from tilelang.ir.buffer import Buffer
-from tilelang.ir.expr import Const, Expr, Var, binary
+from tilelang.ir.expr import Const, Expr, Var, binary, compare
 from tilelang.ir.types import LoopKind, Scope
 from tilelang.ir.walk import walk as tree
 from tilelang.passes.access import reads, statements, writes
-from tilelang.passes.infer_layouts import element_accesses
+from tilelang.passes.infer_layouts import element_accesses, loop_accesses
 from tilelang.passes.lower_access import all_of
 from tilelang.passes.lower_context import Context
 from tilelang.passes.lower_copy import add
@@ -24,10 +24,35 @@ def lower_parallel(loop: tile.Parallel, context: Context) -> d.Body:
     """The loop as every thread of the role does its share."""
     walk = walk_points(loop, context.loop_layouts[loop], context)
     declare, points = _with_locals(loop, _owned(loop, walk.points))
-    body = (*declare, *_statements(loop.body, points, context))
+    inner = _guarded(loop, points, context) if _is_part(loop) else _statements(loop.body, points, context)
+    body = (*declare, *inner)
     for var, count, _ in reversed(walk.turns):
         body = (d.Unroll(var=var, count=count, body=body, span=loop.span),)
     return (*used(walk.declare, body), *body)
+
+
+def _is_part(loop: tile.Parallel) -> bool:
+    """Whether the loop covers only part of a fragment it touches, whose layout goes further."""
+    for access in loop_accesses(loop):
+        for dim, extent in zip(access.dims, access.buffer.shape, strict=True):
+            if dim is not None and loop.extents[dim] != Const(int(extent)):  # type: ignore[arg-type]
+                return True
+    return False
+
+
+def _guarded(loop: tile.Parallel, points: Points, context: Context) -> d.Body:
+    """Point by point, each only if it lies in the loop's box."""
+    lowered: list[d.Stmt] = []
+    for e in range(points.count):
+        inside = [
+            compare("<", points.subs[e][var], extent)
+            for var, extent, covered in zip(loop.vars, loop.extents, points.layout.shape, strict=True)
+            if isinstance(extent, Const) and covered > int(extent.value)
+        ]  # fmt: skip
+        body = _statements(loop.body, dataclasses.replace(points.only(e), valid=None), context)
+        condition = all_of(inside)
+        lowered += body if condition is None else (d.If(condition=condition, then=body, uniform=False, span=loop.span),)
+    return tuple(lowered)
 
 
 def _owned(loop: tile.Parallel, points: Points) -> Points:

@@ -86,9 +86,7 @@ def _unrolled(body: d.Body, loops: list[tuple[Var, int]], fold: _Fold) -> d.Body
 def _rows(fold: _Fold) -> d.Body:
     """The results at one turn of the kept loops: one, or one for each point of a vector that lies across."""
     body: list[d.Stmt] = []
-    for points in _rows_of_vector(fold):
-        value = _within_warp(fold, points, body)
-        _store(fold, points, value, body)
+    _store(fold, [_within_warp(fold, points, body) for points in _rows_of_vector(fold)], body)
     return tuple(body)
 
 
@@ -140,16 +138,16 @@ def _exchanged(fold: _Fold, value: Expr, lane_mask: int, body: list[d.Stmt]) -> 
     return fold.combine(mine, other)
 
 
-def _store(fold: _Fold, points: Points, value: Expr, body: list[d.Stmt]) -> None:
-    """The result, folded into the old value unless that is cleared."""
+def _store(fold: _Fold, results: list[Expr], body: list[d.Stmt]) -> None:
+    """The results of one turn, folded into the old values unless those are cleared; together, since they may share registers."""
     reduce, dst = fold.reduce, fold.reduce.dst.buffer
     indices = _result_indices(fold)
-    point = points.only(0)
-    values = Values(fold.context, body, reduce.span, point)
+    points = fold.walk.points.only(0) if fold.chains > 1 else fold.walk.points
+    values = Values(fold.context, body, reduce.span, points)
     if not reduce.clear:
-        (old,) = values.vector(convert(Load(dst, indices), fold.dtype))
-        value = fold.combine(old, value)
-    values.put(dst, indices, [convert(value, dst.dtype)])
+        old = values.vector(convert(Load(dst, indices), fold.dtype))
+        results = [fold.combine(before, result) for before, result in zip(old, results, strict=True)]
+    values.put(dst, indices, [convert(result, dst.dtype) for result in results])
 
 
 def _result_indices(fold: _Fold) -> tuple[Expr, ...]:
@@ -183,11 +181,13 @@ def _through_shared(fold: _Fold, kept: list[tuple[Var, int]], scratch: d.SharedA
     write: list[d.Stmt] = []
     read: list[d.Stmt] = []
     rows = _rows_of_vector(fold)
+    results = []
     for number, points in enumerate(rows):
         row = add(_row_number(kept, len(rows)), i32(number))
         value = _within_warp(fold, points, write)
         write.append(d.StoreShared(address=_word(fold, scratch, row, thread), values=(value,), span=span))
-        _store(fold, points, _folded_over_warps(fold, scratch, row, read), read)
+        results.append(_folded_over_warps(fold, scratch, row, read))
+    _store(fold, results, read)
     return (barrier, *_unrolled(tuple(write), kept, fold), barrier, *_unrolled(tuple(read), kept, fold))
 
 

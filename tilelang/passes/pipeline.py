@@ -22,7 +22,7 @@ from tilelang.passes.plan_gemm import plan_gemms
 from tilelang.passes.plan_order import plan_order
 from tilelang.passes.plan_pipeline import consumer_only, plan_channels
 from tilelang.passes.plan_registers import plan_registers
-from tilelang.passes.plan_roles import plan_roles
+from tilelang.passes.plan_roles import PRODUCER_THREADS, plan_roles
 from tilelang.passes.plan_schedule import plan_clears
 from tilelang.passes.plan_sync import plan_sync
 from tilelang.passes.plans import Channel, CopyKind, CopyPlan, Plans
@@ -69,7 +69,9 @@ def plan(
     fragments = {buffer: demand.layout for buffer, demand in layouts.fragments.items()}
     registers = plan_registers(fragments, gemms.accumulators)
     shared, shared_reasons = allocate_shared(kernel, shared_layouts, shaped.channels, copies, fragments, target)
-    roles, role_reasons = plan_roles(kernel, bool(shaped.channels), registers.values(), shared.bytes, target)
+    roles, role_reasons = plan_roles(
+        kernel, bool(shaped.channels), registers.values(), gemms.accumulators, shared.bytes, target
+    )
     order, order_reasons = plan_order(kernel)
     plans = Plans(
         kernel.body, shared_layouts, fragments, layouts.loops, copies, gemms.gemms, clears, shaped.channels, roles, shared,
@@ -124,5 +126,8 @@ def compile_kernel(
     `options`: pass configurations by name (`passes/options.py` has those that mean something here).  `alignments`: of tensors whose address is no multiple of 16 bytes, in bytes.  Raises KernelError subclasses for what the target or
     this compiler cannot take."""
     legalize(kernel, target)
-    plans, decisions = plan(kernel, target, parse_options(options), alignments or {})
+    chosen = parse_options(options)
+    if kernel.threads + PRODUCER_THREADS > target.threads_per_block_max:
+        chosen = dataclasses.replace(chosen, warp_specialize=False)
+    plans, decisions = plan(kernel, target, chosen, alignments or {})
     return Lowered(kernel, plans, lower(kernel, plans, target), (*kernel.decisions, *decisions))

@@ -36,10 +36,11 @@ class ChannelPlan:
 def plan_channels(kernel: Kernel, copies: Mapping[Copy, CopyPlan], options: Options) -> ChannelPlan:
     """Channels for all loads that can travel ahead."""
     demoted = _demoted(kernel, copies, options)
+    order = [copy.dst.buffer for copy in copies]
     found: dict[tuple[Buffer, ...], list[tuple[Site, int]]] = {}
     for context in contexts(kernel.body):
         for site in _sites(context, copies, demoted):
-            key = tuple(copy.dst.buffer for copy in site.copies)
+            key = tuple(sorted((copy.dst.buffer for copy in site.copies), key=order.index))
             found.setdefault(key, []).append((site, _stages(context)))
     _split_overlapping(found, demoted)
     channels = tuple(_channel(buffers, sites, copies, len(found)) for buffers, sites in found.items())
@@ -98,7 +99,7 @@ def _split_overlapping(found: dict[tuple[Buffer, ...], list[tuple[Site, int]]], 
 def _demoted(kernel: Kernel, copies: Mapping[Copy, CopyPlan], options: Options) -> dict[Copy, Rejection]:
     loads = [s for s in statements(kernel.body) if isinstance(s, Copy) and copies[s].kind is CopyKind.TMA_LOAD]
     if not options.warp_specialize:
-        return dict.fromkeys(loads, Rejection("a ring", "the author allows producer warps", "tl.disable_warp_specialized is set"))
+        return dict.fromkeys(loads, Rejection("a ring", "there may be producer warps", "the author forbids them, or the block is full"))
     tainted = consumer_only(kernel)
     demoted: dict[Copy, Rejection] = {}
     for buffer in dict.fromkeys(copy.dst.buffer for copy in loads):

@@ -7,8 +7,10 @@ producer, which needs few, to the consumers.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
+from tilelang.errors import ResourceExceeded
+from tilelang.ir.buffer import Buffer
 from tilelang.ir.device import Registers
 from tilelang.ir.tile import Kernel
 from tilelang.passes.plans import RolePlan
@@ -20,32 +22,44 @@ WARP_THREADS = 32
 PRODUCER_REGISTERS = 24
 MAX_CONSUMER_REGISTERS = 240
 REGISTER_UNIT = 8
+LEAST_WORKING_REGISTERS = 24
 WORKING_REGISTERS = 48  # addresses, ring state and the epilogue's temporaries, beside the accumulators
 STATIC_SHARED_UNIT_BYTES = 1024
 MAX_BLOCKS_PER_SM = 2
 
 
 def plan_roles(
-    kernel: Kernel, loads: bool, fragments: Iterable[Registers], shared_bytes: int, target: Target
+    kernel: Kernel, loads: bool, registers: Iterable[Registers], accumulators: Collection[Buffer], shared_bytes: int, target: Target
 ) -> tuple[RolePlan, tuple[Decision, ...]]:
-    """The split for the most blocks per SM (at most two) that shared memory and registers allow."""
-    needed = sum(_count(registers) for registers in fragments) + WORKING_REGISTERS
-    rejected: list[Rejection] = []
-    for blocks in range(MAX_BLOCKS_PER_SM, 0, -1):
-        plan = _split(kernel.threads, loads, blocks, target)
-        why_not = _why_not(plan, needed, shared_bytes, target)
-        if why_not is None or blocks == 1:
-            break
-        rejected.append(why_not)
+    """The split for the most blocks per SM (at most two) that shared memory and registers allow.  Raises ResourceExceeded if the
+    accumulators alone are more than a thread of a single block can have."""
+    arrays = tuple(registers)
+    needed = sum(_count(array) for array in arrays) + WORKING_REGISTERS
+    plan = _split(kernel.threads, loads, MAX_BLOCKS_PER_SM, target)
+    why_not = _why_not(plan, needed, shared_bytes, target)
+    rejected = () if why_not is None else (why_not,)
+    if rejected:
+        plan = _split(kernel.threads, loads, 1, target)
+        _check_accumulators(kernel, [array for array in arrays if array.name in {b.name for b in accumulators}], plan)
     producer = f", {plan.producer_threads} producer threads" if plan.producer_threads else ""
     producer += f" with {plan.producer_registers}" if plan.producer_registers else ""
+    blocks = f"{plan.min_blocks_per_sm} block{'s' * (plan.min_blocks_per_sm > 1)} per SM"
     decision = Decision(
         kernel.span, "roles and blocks per SM",
-        f"{plan.min_blocks_per_sm} block{'s' * (plan.min_blocks_per_sm > 1)} per SM, {plan.consumer_threads} consumer threads with "
-        f"{plan.consumer_registers} registers{producer}",
-        "a second block keeps the tensor core busy while the first one waits", tuple(rejected),
+        f"{blocks}, {plan.consumer_threads} consumer threads with {plan.consumer_registers} registers{producer}",
+        "a second block keeps the tensor core busy while the first one waits", rejected,
     )  # fmt: skip
     return plan, (decision,)
+
+
+def _check_accumulators(kernel: Kernel, accumulators: list[Registers], plan: RolePlan) -> None:
+    needed = sum(_count(array) for array in accumulators) + LEAST_WORKING_REGISTERS
+    if needed > plan.consumer_registers:
+        raise ResourceExceeded(
+            f"the accumulators {', '.join(array.name for array in accumulators)} and what works with them take about {needed} registers "
+            f"a thread; {plan.consumer_registers} can be had",
+            code="TL402", span=kernel.span, hint="use smaller tiles or more threads",
+        )  # fmt: skip
 
 
 def _split(consumers: int, loads: bool, blocks: int, target: Target) -> RolePlan:
@@ -70,9 +84,8 @@ def _why_not(plan: RolePlan, needed_registers: int, shared_bytes: int, target: T
             f"{block_bytes * plan.min_blocks_per_sm}", "fewer stages or smaller tiles",
         )  # fmt: skip
     if needed_registers > plan.consumer_registers:
-        return Rejection(
-            alternative, f"registers of a consumer thread <= {plan.consumer_registers}", f"about {needed_registers}", "smaller tiles"
-        )
+        allowed = f"registers of a consumer thread <= {plan.consumer_registers}"
+        return Rejection(alternative, allowed, f"about {needed_registers}", "smaller tiles")
     return None
 
 

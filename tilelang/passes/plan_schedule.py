@@ -31,7 +31,8 @@ def plan_clears(kernel: Kernel) -> tuple[tuple[Clear, ...], tuple[Decision, ...]
 
 
 def _is_zero_accumulator(fill: Fill) -> bool:
-    return fill.dst.buffer.scope is Scope.FRAGMENT and isinstance(fill.value, Const) and fill.value.value == 0
+    whole = fill.dst.extents == fill.dst.buffer.shape
+    return whole and fill.dst.buffer.scope is Scope.FRAGMENT and isinstance(fill.value, Const) and fill.value.value == 0
 
 
 def _taken_over(fill: Fill, rest: tile.Body) -> tuple[Clear | None, Rejection | None]:
