@@ -66,8 +66,8 @@ def _aligned(run: Run, count: int) -> bool:
 
 
 def _whole(run: Run, vector: int, count: int, ranges: Ranges) -> bool:
-    """Of each access all `count` elements are inside the last dimension, or none is: it starts at a multiple of `count`, and so does
-    whatever is outside, or all of the vector is inside."""
+    """Each access has all of its `count` elements inside the last dimension, or none: the extent is a multiple of `count`, or the
+    whole vector is proved to be inside."""
     extent = int(run.buffer.shape[-1])  # type: ignore[arg-type]
     if extent % count == 0:
         return True
