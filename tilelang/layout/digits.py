@@ -95,6 +95,27 @@ class Layout:
             reach *= digit.size
         return Layout(tuple(tuple(_renumbered(digit, strides) for digit in dim) for dim in kept))
 
+    def regroup(self, shape: tuple[int, ...]) -> Layout | None:
+        """The layout of the same elements, in the same row-major order, seen as a tile of another `shape`; None where a digit would
+        have to be cut at a place that does not divide it."""
+        digits = [digit for dim in self.dims for digit in dim if digit.size > 1]
+        dims: list[tuple[Digit, ...]] = []
+        for extent in reversed(shape):
+            dim: list[Digit] = []
+            while extent > 1:
+                if not digits:
+                    return None
+                digit = digits.pop()
+                part = math.gcd(digit.size, extent)
+                if part < min(digit.size, extent):
+                    return None
+                if part < digit.size:
+                    digits.append(Digit(digit.size // part, digit.axis, digit.stride * part))
+                dim.insert(0, Digit(part, digit.axis, digit.stride))
+                extent //= part
+            dims.insert(0, tuple(dim))
+        return None if digits else Layout(tuple(dims))
+
     def canonical(self) -> Layout:
         """The same layout without digits of size 1, neighbouring digits that count on as one digit."""
         return Layout(tuple(_merged(dim) for dim in self.dims))

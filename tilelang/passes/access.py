@@ -1,4 +1,4 @@
-"""Which buffers a statement reads and writes, and walking statement lists.  Shared by the planning passes."""
+"""Which buffers a statement reads and writes, and walking statement lists.  A view counts as the buffer it is a view of."""
 from __future__ import annotations
 
 from collections.abc import Iterator
@@ -20,7 +20,7 @@ def sub_bodies(stmt: tile.Stmt) -> tuple[tile.Body, ...]:
 
 
 def _loads(*nodes: object) -> set[Buffer]:
-    return {n.buffer for node in nodes for n in walk(node) if isinstance(n, Load)}
+    return {n.buffer.storage for node in nodes for n in walk(node) if isinstance(n, Load)}
 
 
 def _index_loads(region: Region) -> set[Buffer]:
@@ -43,13 +43,13 @@ def reads(stmt: tile.Stmt) -> set[Buffer]:
     """Buffers that `stmt` itself reads, statements inside it not counted."""
     match stmt:
         case tile.Copy():
-            return {stmt.src.buffer} | _index_loads(stmt.src) | _index_loads(stmt.dst)
+            return {stmt.src.buffer.storage} | _index_loads(stmt.src) | _index_loads(stmt.dst)
         case tile.Gemm():
             always_cleared = stmt.clear_accum is True
-            accumulator = set() if always_cleared else {stmt.c.buffer}
-            return {stmt.a.buffer, stmt.b.buffer} | accumulator | (_loads(stmt.clear_accum) if isinstance(stmt.clear_accum, Expr) else set())
+            accumulator = set() if always_cleared else {stmt.c.buffer.storage}
+            return {stmt.a.buffer.storage, stmt.b.buffer.storage} | accumulator | (_loads(stmt.clear_accum) if isinstance(stmt.clear_accum, Expr) else set())
         case tile.Reduce():
-            return {stmt.src.buffer} | (set() if stmt.clear else {stmt.dst.buffer})
+            return {stmt.src.buffer.storage} | (set() if stmt.clear else {stmt.dst.buffer.storage})
         case tile.Fill():
             return _loads(stmt.value) | _index_loads(stmt.dst)
         case tile.Let():
@@ -63,11 +63,11 @@ def writes(stmt: tile.Stmt) -> set[Buffer]:
     """Buffers that `stmt` itself writes, statements inside it not counted."""
     match stmt:
         case tile.Copy() | tile.Fill() | tile.Reduce():
-            return {stmt.dst.buffer}
+            return {stmt.dst.buffer.storage}
         case tile.Gemm():
-            return {stmt.c.buffer}
+            return {stmt.c.buffer.storage}
         case tile.Store():
-            return {stmt.buffer}
+            return {stmt.buffer.storage}
     return set()
 
 

@@ -78,8 +78,9 @@ def infer_layouts(body: tile.Body, prescribed: Mapping[Buffer, Demand], threads:
     for loop, accesses in parallels.items():
         _check_extents(loop, accesses)
     reduces = [stmt for stmt in statements(body) if isinstance(stmt, tile.Reduce)]
+    views = _views(parallels, reduces)
     while True:
-        while _spread_once(found, parallels, reduces):
+        while _spread_once(found, parallels, reduces) or _spread_views(found, views):
             pass
         open_loops = [stmt for stmt in parallels if stmt not in found.loops]
         open_sources = [stmt for stmt in reduces if stmt.src.buffer not in found.fragments]
@@ -145,6 +146,31 @@ def _spread_once(found: Inference, parallels: Mapping[tile.Parallel, tuple[Acces
             reason = f"T.reduce_{reduce.kind} of {reduce.src.buffer.name}"
             _demand(found, reduce.dst.buffer, _projection(source.layout, dims), reason, reduce.span)
     return len(found.fragments) + len(found.loops) > before
+
+
+def _views(parallels: Mapping[tile.Parallel, tuple[Access, ...]], reduces: list[tile.Reduce]) -> list[Buffer]:
+    """The fragments that are views of others, in the order in which they are met."""
+    touched = [access.buffer for accesses in parallels.values() for access in accesses]
+    touched += [region.buffer for reduce in reduces for region in (reduce.src, reduce.dst)]
+    return [buffer for buffer in dict.fromkeys(touched) if buffer.view_of is not None and buffer.scope is Scope.FRAGMENT]
+
+
+def _spread_views(found: Inference, views: list[Buffer]) -> bool:
+    """A view and its storage have the same elements in the same registers; whether anything new is known."""
+    before = len(found.fragments)
+    for view in views:
+        storage = view.storage
+        for known, other in ((view, storage), (storage, view)):
+            if known in found.fragments:
+                layout = found.fragments[known].layout.regroup(tuple(int(extent) for extent in other.shape))  # type: ignore[arg-type]
+                if layout is None:
+                    raise LayoutConflict(
+                        f"{view.name} is a view of {storage.name}, whose layout {describe(found.fragments[known].layout)} cannot be cut "
+                        f"into {other.shape}",
+                        code="TL702", span=view.span, hint="copy it to a buffer of that shape through shared memory",
+                    )  # fmt: skip
+                _demand(found, other, layout, f"{view.name} is a view of {storage.name}", view.span)
+    return len(found.fragments) > before
 
 
 def _loop_from_fragment(found: Inference, loop: tile.Parallel, accesses: tuple[Access, ...]) -> None:

@@ -48,7 +48,7 @@ def width(run: Run, vector: int, alignment_bytes: int, ranges: Ranges) -> int:
     count = min(vector, MAX_ACCESS_BYTES // size)
     while count > 1:
         fits = count * size in (4, 8, 16) and vector % count == 0
-        if fits and run.step == 1 and count * size <= alignment_bytes and _aligned(run, count) and _whole(run, vector, count, ranges):
+        if fits and run.step == 1 and int(run.buffer.storage.shape[-1]) % count == 0 and count * size <= alignment_bytes and _aligned(run, count) and _whole(run, vector, count, ranges):
             return count
         count //= 2
     return 1
@@ -107,6 +107,20 @@ def global_offset(buffer: Buffer, indices: tuple[Expr, ...], ranges: Ranges) -> 
     if found is not None and -(2**31) <= found[0] and found[1] < 2**31:
         return simplify(narrow, ranges)
     return _sum(indices, pitches, INT64)
+
+
+def in_storage(buffer: Buffer, indices: tuple[Expr, ...]) -> tuple[Expr, ...]:
+    """The indices into a view's storage of the element at `indices` of the view."""
+    if buffer.view_of is None:
+        return indices
+    number: Expr = Const(0)
+    for index, extent in zip(indices, buffer.shape, strict=True):
+        number = add(binary("*", number, extent), index)
+    found: list[Expr] = []
+    for extent in reversed(buffer.view_of.shape):
+        found.insert(0, binary("%", number, extent))
+        number = binary("//", number, extent)
+    return tuple(found)
 
 
 def _sum(indices: tuple[Expr, ...], pitches: list[int], dtype: DType) -> Expr:

@@ -17,7 +17,7 @@ from tilelang.ir.device import RegisterLoad, i32
 from tilelang.ir.expr import Expr, Var, binary
 from tilelang.ir.packed import part_of
 from tilelang.ir.types import Scope
-from tilelang.passes.lower_access import Run, all_of, global_offset, inside, powers_of_two, run_of, shared_address, width
+from tilelang.passes.lower_access import Run, all_of, global_offset, in_storage, inside, powers_of_two, run_of, shared_address, width
 from tilelang.passes.lower_context import Context
 from tilelang.passes.lower_copy import add
 from tilelang.passes.lower_points import Points
@@ -77,7 +77,8 @@ class Values:
         if buffer.scope is Scope.VAR:
             return [context.variables[buffer]] * self.points.count
         if buffer.scope is Scope.FRAGMENT:
-            return [RegisterLoad(context.registers[buffer], self.register(buffer, load.indices, e)) for e in range(self.points.count)]
+            places = (self.register(buffer, load.indices, e) for e in range(self.points.count))
+            return [RegisterLoad(context.registers[buffer.storage], place) for place in places]
         if buffer.scope in (Scope.GLOBAL, Scope.SHARED):
             return self._memory_load(load)
         return [RegisterLoad(*self._local(buffer, at, e)) for e, at in enumerate(self.indices(load.indices))]
@@ -92,7 +93,7 @@ class Values:
 
     def register(self, buffer: Buffer, indices: tuple[Expr, ...], e: int) -> tuple[Expr, ...]:
         """Indices of a fragment's element into its register array."""
-        home = self.context.registers.get(buffer)
+        home = self.context.registers.get(buffer.storage)
         if home is None or self.points.layout is None:
             raise Unsupported(
                 f"{buffer.name} is a fragment; its elements can be read in T.Parallel loops", code="TL344", span=self.span,
@@ -105,7 +106,7 @@ class Values:
         indices = self.indices(load.indices)
         run = self._run(buffer, indices)
         same = count > 1 and run.step == 0
-        step = 1 if same else width(run, count, self.context.alignment_bytes(buffer), self.context.ranges)
+        step = 1 if same else width(run, count, self.context.alignment_bytes(buffer.storage), self.context.ranges)
         elements = 1 if same else count
         packed = buffer.dtype.bits < 32 and step > 1
         target = d.Registers(name=f"{buffer.name}_value", dtype=buffer.dtype, shape=(elements,), packed=packed)
@@ -124,7 +125,7 @@ class Values:
         if buffer.scope is Scope.GLOBAL:
             offset = global_offset(buffer, indices, self.context.ranges)
             return d.LoadGlobal(
-                tensor=buffer, offset=offset, target=target, first=(i32(first),), count=count, predicate=predicate, span=self.span
+                tensor=buffer.storage, offset=offset, target=target, first=(i32(first),), count=count, predicate=predicate, span=self.span
             )
         address = self.shared_address(buffer, indices)
         return d.LoadShared(address=address, target=target, first=(i32(first),), count=count, predicate=predicate, span=self.span)
@@ -134,8 +135,10 @@ class Values:
 
     def shared_address(self, buffer: Buffer, indices: tuple[Expr, ...]) -> Expr:
         """The byte address of an element of a shared buffer."""
-        layout, shape = self.context.shared_layouts[buffer], tuple(int(extent) for extent in buffer.shape)  # type: ignore[arg-type]
-        return shared_address(layout, self.context.shared_start(buffer), shape, indices, self.context.ranges)
+        storage = buffer.storage
+        layout, shape = self.context.shared_layouts[storage], tuple(int(extent) for extent in storage.shape)  # type: ignore[arg-type]
+        at = in_storage(buffer, indices)
+        return shared_address(layout, self.context.shared_start(storage), shape, at, self.context.ranges)
 
     # ---- stores --------------------------------------------------------------------------------------------------------------
 
@@ -157,7 +160,7 @@ class Values:
                 self.before.append(d.RegisterStore(registers=home, indices=place, value=value, span=self.span))
 
     def _store_registers(self, buffer: Buffer, indices: tuple[Expr, ...], values: list[Expr]) -> None:
-        home = self.context.registers.get(buffer)
+        home = self.context.registers.get(buffer.storage)
         places = [self.register(buffer, indices, e) for e in range(len(values))]
         if home is not None and home.packed:
             self._store_packed(home, places, values)
@@ -185,14 +188,14 @@ class Values:
     def _store_memory(self, buffer: Buffer, indices: tuple[Expr, ...], values: list[Expr]) -> None:
         at = self.indices(indices)
         run = self._run(buffer, at)
-        step = width(run, len(at), self.context.alignment_bytes(buffer), self.context.ranges)
+        step = width(run, len(at), self.context.alignment_bytes(buffer.storage), self.context.ranges)
         owner = [] if self.points.owner is None else [self.points.owner]
         for first in range(0, len(at), step):
             predicate = all_of([*owner, *self._valid(), *inside(buffer, at[first], self.context.ranges)])
             chunk = tuple(values[first : first + step])
             if buffer.scope is Scope.GLOBAL:
                 offset = global_offset(buffer, at[first], self.context.ranges)
-                self.before.append(d.StoreGlobal(tensor=buffer, offset=offset, values=chunk, predicate=predicate, span=self.span))
+                self.before.append(d.StoreGlobal(tensor=buffer.storage, offset=offset, values=chunk, predicate=predicate, span=self.span))
             else:
                 address = self.shared_address(buffer, at[first])
                 self.before.append(d.StoreShared(address=address, values=chunk, predicate=predicate, span=self.span))

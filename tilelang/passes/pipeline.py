@@ -65,7 +65,7 @@ def plan(
     clears, clear_reasons = plan_clears(kernel)
     shaped = _shape_body(kernel, copied.copies, [clear.fill for clear in clears], gemms.fragments, options)
     kernel, layouts, copies = shaped.kernel, shaped.layouts, shaped.copies
-    shared_layouts = {b: copied.shared_layouts.get(b) or default_layout(b) for b in kernel.buffers if b.scope is Scope.SHARED}
+    shared_layouts = {b: copied.shared_layouts.get(b) or default_layout(b) for b in kernel.buffers if b.scope is Scope.SHARED and b.view_of is None}
     fragments = {buffer: demand.layout for buffer, demand in layouts.fragments.items()}
     registers = plan_registers(fragments, gemms.accumulators)
     shared, shared_reasons = allocate_shared(kernel, shared_layouts, shaped.channels, copies, fragments, target)

@@ -60,7 +60,7 @@ def plan_copies(
             plans[copy], why_not = _plan(copy, state)
             decisions.append(_decision(copy, plans[copy], why_not))
     for buffer in kernel.buffers:
-        if buffer.scope is Scope.SHARED:
+        if buffer.scope is Scope.SHARED and buffer.view_of is None:
             state.layouts.setdefault(buffer, default_layout(buffer))
     return CopyPlans(plans, state.layouts, tuple(decisions))
 
@@ -80,6 +80,8 @@ ELEMENTWISE = CopyPlan(CopyKind.ELEMENTWISE)
 def _plan(copy: Copy, state: _State) -> tuple[CopyPlan, Rejection | None]:
     """The plan, and why the better one was not possible."""
     src, dst = copy.src.buffer, copy.dst.buffer
+    if src.view_of or dst.view_of:
+        return ELEMENTWISE, Rejection("TMA or stmatrix", "neither side is a reshaped view", "one is")
     match (src.scope, dst.scope):
         case (Scope.GLOBAL, Scope.SHARED):
             return _between(copy, copy.src, copy.dst, CopyKind.TMA_LOAD, state)

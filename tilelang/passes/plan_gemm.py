@@ -109,6 +109,11 @@ def _check_operands(gemm: Gemm, kernel: Kernel) -> None:
 
 def _check_whole(region: Region, gemm: Gemm) -> None:
     shape = tuple(extent for extent in region.buffer.shape if extent != 1)
+    if region.buffer.view_of:
+        raise Unsupported(
+            f"operand {region.buffer.name} of T.gemm is a reshaped view of {region.buffer.view_of.name}", code="TL315", span=gemm.span,
+            hint="copy it to a buffer of that shape first",
+        )  # fmt: skip
     if region.tile_shape != shape or len(shape) != 2:
         raise Unsupported(
             f"T.gemm takes whole 2-D buffers so far; {region.buffer.name} is {region.buffer.shape}, the operand {region.extents}",

@@ -13,8 +13,10 @@ REGISTER_BITS = 32
 
 
 def plan_registers(layouts: Mapping[Buffer, Layout], accumulators: Mapping[Buffer, GemmPlan]) -> dict[Buffer, Registers]:
-    """One array for each fragment."""
-    return {buffer: _registers(buffer, layout, accumulators.get(buffer)) for buffer, layout in layouts.items()}
+    """One array for each fragment that is no view."""
+    return {
+        buffer: _registers(buffer, layout, accumulators.get(buffer)) for buffer, layout in layouts.items() if buffer.view_of is None
+    }
 
 
 def _registers(buffer: Buffer, layout: Layout, plan: GemmPlan | None) -> Registers:

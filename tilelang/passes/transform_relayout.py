@@ -20,13 +20,15 @@ from tilelang.passes.transform_elementwise import copy_loop
 
 def transform_relayout(body: tile.Body, loop: tile.Parallel, buffer: Buffer) -> tuple[tile.Body, Buffer]:
     """The body with `loop` working on a shared copy of the fragment `buffer`, and that copy."""
-    staged = Buffer(f"{buffer.name}_staged", buffer.shape, buffer.dtype, Scope.SHARED, buffer.span)
+    storage = buffer.storage
+    staged = Buffer(f"{storage.name}_staged", storage.shape, storage.dtype, Scope.SHARED, storage.span)
+    seen = staged if buffer is storage else dataclasses.replace(buffer, scope=Scope.SHARED, view_of=staged)
     inner = tuple(statements(loop.body))
-    written = any(buffer in writes(stmt) for stmt in inner)
-    read = written or any(buffer in reads(stmt) for stmt in inner)  # what the loop does not write must be there afterwards
-    before = (copy_loop(buffer.whole(), staged.whole(), loop),) if read else ()
-    after = (copy_loop(staged.whole(), buffer.whole(), loop),) if written else ()
-    changed = dataclasses.replace(loop, body=_redirected(loop.body, buffer, staged))
+    written = any(storage in writes(stmt) for stmt in inner)
+    read = written or any(storage in reads(stmt) for stmt in inner)  # what the loop does not write must be there afterwards
+    before = (copy_loop(storage.whole(), staged.whole(), loop),) if read else ()
+    after = (copy_loop(staged.whole(), storage.whole(), loop),) if written else ()
+    changed = dataclasses.replace(loop, body=_redirected(loop.body, buffer, seen))
     return _replaced(body, loop, (*before, changed, *after)), staged
 
 
