@@ -72,3 +72,13 @@ import pathlib, runpy, sys
 pathlib.Path("program.py").write_text(sys.argv[1])
 runpy.run_path("program.py")
 """
+
+
+def test_the_page_on_layouts_prints_what_it_shows(run_python: RunPython) -> None:
+    """Its Python blocks, run as one program, print its text blocks."""
+    page = ROOT / "docs" / "layouts.md"
+    blocks, shown = fenced(page, "python"), fenced(page, "text")
+    assert len(blocks) == len(shown) > 4
+    program = "\nprint('----')\n".join(blocks)
+    printed = run_python("-c", RUN_AS_FILE, program, CUDA_VISIBLE_DEVICES="").stdout
+    assert printed == "----\n".join(shown)
