@@ -19,7 +19,7 @@ READY := $(VENV)/.installed
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check bench-compile bench-h200 clean
+.PHONY: help demo test fuzz check bench-compile bench-h200 clean
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -29,6 +29,9 @@ demo: $(READY)  ## compile a GEMM to a Hopper pipeline, show it, and check its n
 
 test: $(READY)  ## the tests; those that need a GPU are skipped without one
 	@if $(RUN) -c 'import xdist' 2>/dev/null; then set -- -n $(WORKERS) --dist worksteal; fi; $(RUN) -m pytest "$$@"
+
+fuzz: $(READY)  ## random programs for SECONDS seconds (60); each fault is saved, shrunk, in tests/corpus
+	@$(RUN) -m tests.fuzz.run --seconds $(or $(SECONDS),60) $(if $(SEED),--seed $(SEED)) $(if $(PROGRAMS),--programs $(PROGRAMS))
 
 check: $(READY)  ## static checks (ruff)
 	@$(RUN) -m ruff check .

@@ -6,12 +6,12 @@ CASES = [{"kind": kind, "dtype": dtype} for kind in ("max", "absmax", "min") for
 
 def program(kind, dtype):
     @T.prim_func
-    def kernel(A: T.Tensor((64, 32), dtype), O: T.Tensor((32,), dtype)):
+    def kernel(A: T.Tensor((64, 32), dtype), Out: T.Tensor((32,), dtype)):
         with T.Kernel(1, threads=64) as bx:
             tile = T.alloc_shared((64, 32), dtype)
             best = T.alloc_fragment((32,), dtype)
             T.copy(A[bx * 64, 0], tile)
             getattr(T, f"reduce_{kind}")(tile, best, dim=0)
-            T.copy(best, O[bx * 32])
+            T.copy(best, Out[bx * 32])
 
     return kernel

@@ -1,7 +1,7 @@
 """The parts that the programs of the GEMM family are put together from, as macros of the language.
 
-People vary these independently of the loop around them: how a tile is loaded, how it is multiplied, what happens to
-the accumulator afterwards, how it leaves.  What is a Python value here (a tile, a flag, the order of an epilogue) is decided while
+People vary these independently of the loop around them: how a tile is loaded, how it is multiplied, what happens to the
+accumulator afterwards, how it leaves.  What is a Python value here (a tile, a flag, the order of an epilogue) is decided while
 the kernel is built, so each choice of options is a program of its own.
 """
 from __future__ import annotations

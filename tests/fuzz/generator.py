@@ -31,6 +31,7 @@ from tests.fuzz.program import (
     defined_after,
     grid_names,
     is_valid,
+    statements,
     used,
 )
 
@@ -40,9 +41,9 @@ THREADS = (32, 64, 96, 128, 128, 128, 160, 256, 384)
 MOST_ELEMENTS = 8192
 """Of one tile."""
 FEATURES = (
-    "move", "fill", "elementwise", "broadcast", "transpose", "gather", "reduce", "gemm", "pipelined", "nested", "if", "while", "scalar",
-    "variable", "read back", "slice", "parallel copy", "ragged", "offset", "lead", "guard", "half", "dynamic", "break", "unroll", "convert",
-    "integers", "float8", "two axes", "exotic threads",
+    "move", "fill", "elementwise", "broadcast", "transpose", "gather", "reduce", "gemm", "pipelined", "nested", "if", "while",
+    "scalar", "variable", "read back", "slice", "parallel copy", "ragged", "offset", "lead", "guard", "half", "dynamic", "break",
+    "unroll", "convert", "integers", "float8", "two axes", "exotic threads",
 )  # fmt: skip
 
 
@@ -85,7 +86,7 @@ def program(seed: int | str) -> Program:
     rng = random.Random(f"program {seed}")
     while True:
         drawn = _draw(rng)
-        if is_valid(drawn):
+        if is_valid(drawn) and any(isinstance(stmt, Store) for stmt in statements(drawn.body)):
             return used(drawn)
 
 
@@ -108,8 +109,9 @@ def _draw(rng: random.Random) -> Program:
     body, defined = draw_body(state, defined)
     body += _stores_of(state, defined)
     return Program(
-        tuple(state.dims), grid, threads, tuple(state.inputs), tuple(state.outputs), tuple(state.tiles), body, tuple(state.scalars)
-    )
+        tuple(state.dims), grid, threads, tuple(state.inputs), tuple(state.outputs), tuple(state.tiles), body,
+        tuple(state.scalars),
+    )  # fmt: skip
 
 
 def _stores_of(state: State, defined: frozenset[str]) -> tuple[Stmt, ...]:
@@ -151,7 +153,7 @@ def draw_statement(state: State, defined: frozenset[str], depth: int) -> Stmt | 
     kinds: list[tuple[Callable[..., Stmt | None], int]] = [(draw_load, 4), (draw_store_of_any, 1)]
     for feature, kind, weight in (
         ("move", draw_move, 2), ("fill", draw_fill, 1), ("elementwise", draw_elementwise, 5), ("gather", draw_gather, 1),
-        ("reduce", draw_reduce, 2), ("gemm", draw_gemm, 4), ("variable", draw_assign, 1),
+        ("reduce", draw_reduce, 2), ("gemm", draw_gemm, 4), ("variable", draw_assign, 3),
     ):  # fmt: skip
         if state.has(feature):
             kinds.append((kind, weight))
@@ -165,11 +167,11 @@ def draw_statement(state: State, defined: frozenset[str], depth: int) -> Stmt | 
 
 def draw_loop(state: State, defined: frozenset[str], depth: int) -> Stmt | None:
     rng = state.rng
-    kinds = ["serial"] + ["Pipelined"] * 3 * state.has("pipelined") + ["while"] * state.has("while") + ["unroll"] * state.has("unroll")
-    kind = rng.choice(kinds)
+    kinds = ["serial"] + ["Pipelined"] * 3 * state.has("pipelined")
+    kind = rng.choice(kinds + ["while"] * state.has("while") + ["unroll"] * state.has("unroll"))
     stages = rng.randint(0, 5) if kind == "Pipelined" else 0
-    trips: int | str = min(rng.choice((0, 1, 2, 3, max(stages - 1, 0), stages, stages + 1, 2 * stages + 1)), 7 if depth == 0 else 3)
-    most = int(trips)
+    trips: int | str = rng.choice((0, 1, 2, 3, max(stages - 1, 0), stages, stages + 1, 2 * stages + 1))
+    trips = most = min(trips, 7 if depth == 0 else 3)
     if kind != "unroll" and state.has("dynamic") and rng.random() < 0.4:
         trips, most = rng.choice([("bx", state.grid[0]), *state.scalars])
     var = state.fresh("k")
@@ -260,10 +262,10 @@ def draw_load(state: State, defined: frozenset[str]) -> Stmt | None:
     tile = target(state, dims, dtype="" if state.has("convert") else dtype)
     terms = _terms(state, 0.6)
     offset = rng.choice((0, 1, 4, 8)) if state.has("offset") else 0
-    crop = rng.choice((0, 1, 3, 8)) if state.has("ragged") else 0
+    crop, extra = (rng.choice((0, 1, 3, 8)), rng.choice((0, 0, 1, 3, 8))) if state.has("ragged") else (0, offset)
     tensor = Tensor(
-        state.fresh("A"), dims, dtype if state.has("convert") else tile.dtype, axis=rng.randrange(len(dims)), count=rng.randint(1, 4),
-        crop=min(crop, state.dims[dims[0]] - 1), extra=rng.choice((0, 0, 1, 3, 8)) if state.has("ragged") else offset,
+        state.fresh("A"), dims, dtype if state.has("convert") else tile.dtype, axis=rng.randrange(len(dims)),
+        count=rng.randint(1, 4), crop=min(crop, state.dims[dims[0]] - 1), extra=extra,
         lead=rng.choice((0, 1, 2)) if state.has("lead") else 0,
     )  # fmt: skip
     state.inputs.append(tensor)
@@ -291,9 +293,11 @@ def draw_store(state: State, tile: Tile) -> Stmt:
         factor *= size
     crop = rng.choice((0, 1, 3, 8)) if state.has("ragged") else 0
     offset = rng.choice((0, 1, 4, 8)) if state.has("offset") else 0
-    out = rng.choice((tile.dtype, "float32", "float16")) if state.has("convert") and not tile.dtype.startswith("int") else tile.dtype
+    convert = state.has("convert") and not tile.dtype.startswith("int")
+    out = rng.choice((tile.dtype, "float32", "float16")) if convert else tile.dtype
     tensor = Tensor(
-        state.fresh("O"), tile.dims, out, axis=rng.randrange(len(tile.dims)), count=factor, crop=min(crop, state.dims[tile.dims[0]] - 1),
+        state.fresh("O"), tile.dims, out, axis=rng.randrange(len(tile.dims)), count=factor,
+        crop=min(crop, state.dims[tile.dims[0]] - 1),
         extra=max(offset, rng.choice((0, 0, 1, 8)) if state.has("ragged") else 0),
     )  # fmt: skip
     if len(tile.dims) == 1:  # offset and extra act on the axis itself, so they would make blocks overlap
@@ -436,7 +440,7 @@ def draw_gemm(state: State, defined: frozenset[str]) -> Stmt | None:
     a = some_tile(state, lambda tile: tile.dims == a_dims and tile.role == "small", defined)
     b = some_tile(state, lambda tile: tile.dims == b_dims and tile.role == "small" and tile.scope == "shared", defined)
     if a is None or b is None or a.dtype != b.dtype or a.dtype not in ("float16", "bfloat16"):
-        return _operand(state, a_dims if a is None else b_dims, "shared" if a is not None else "", dtype if a is None else a.dtype)
+        return _operand(state, b_dims if a else a_dims, "shared" if a else "", a.dtype if a else dtype)
     c = target(state, (m, n), "acc", "fragment", "float32")
     return Gemm(a.name, b.name, c.name, transpose_a, transpose_b, clear=c.name not in defined or rng.random() < 0.2)
 
@@ -453,5 +457,5 @@ def _operand(state: State, dims: tuple[int, ...], scope: str, dtype: str) -> Stm
 
 
 def draw_assign(state: State, defined: frozenset[str]) -> Stmt | None:
-    names = [name for name, _ in (*state.loops, *state.scalars)] + ["bx"]
+    names = [name for name, _ in (*state.loops, *state.scalars)] + ["bx"] * 2
     return Assign("x", tuple(state.rng.sample(names, state.rng.randint(0, 1))), state.rng.choice((-1, 0, 1, 2)))

@@ -4,9 +4,10 @@ A program is valid by construction, so that it has exactly one right result:
 
 - every tile is written as a whole before anything reads it, on every path;
 - no block reads what another writes, and no two points of a T.Parallel write one element;
-- numbers stay integers that every order of summation adds up exactly.  A tile has a *role*: a `small` tile holds integers of at most
-  `SMALL`; an `acc` tile holds sums of a few thousand products of those, in float32 or int32; an `any` tile holds whatever a copy left
-  there.  Factors and summands are small; an expression clamps what it reads from other tiles and what it writes to a small one.
+- numbers stay integers that every order of summation adds up exactly.  A tile has a *role*: a `small` tile holds integers of at
+  most `SMALL`; an `acc` tile holds sums of a few thousand products of those, in float32 or int32; an `any` tile holds whatever a
+  copy left there.  Factors and summands are small; an expression clamps what it reads from other tiles and what it writes to a
+  small one.
 
 Sizes are indices into `Program.dims`, so that one number changes everywhere at once.
 """
@@ -57,8 +58,8 @@ class Tensor:
 
 @dataclass(frozen=True)
 class Place:
-    """Where a tile lies in a tensor: `terms` are (variable, factor) pairs whose sum counts tiles along the tensor's axis; `offset`
-    elements along the last dimension."""
+    """Where a tile lies in a tensor: `terms` are (variable, factor) pairs whose sum counts tiles along the tensor's axis; it is
+    `offset` elements further along the last dimension."""
 
     tensor: str
     terms: tuple[tuple[str, int], ...] = ()
@@ -96,7 +97,7 @@ class Store:
 
 @dataclass(frozen=True)
 class Move:
-    """A tile to another of the same dims, or half of its rows to the other half of the other's, by T.copy; converted on the way."""
+    """A tile to another of the same dims by T.copy, or half of its rows to the other half of the other's."""
 
     src: str
     dst: str
@@ -111,7 +112,7 @@ class Fill:
 
 @dataclass(frozen=True)
 class Factor:
-    """Something an element-wise expression reads.  `kind` is "tile", "transposed", "row" (of a vector, broadcast), "column",
+    """Something an element-wise expression reads.  `kind` is "tile", "transposed", "row" and "column" (of a vector, broadcast),
     "scalar" (a name) or "number"."""
 
     kind: str
@@ -121,8 +122,8 @@ class Factor:
 
 @dataclass(frozen=True)
 class Elementwise:
-    """`dst[i, j] = op(terms)`: each term is a product of factors.  `guard` is a condition on the point as text; `half` covers only the
-    second half of the rows."""
+    """`dst[i, j] = op(terms)`: each term is a product of factors.  `guard` is a condition on the point as text; `half` covers the
+    second half of the rows only."""
 
     dst: str
     op: str
@@ -170,7 +171,7 @@ class Assign:
 
 @dataclass(frozen=True)
 class Loop:
-    """`kind` is "serial", "unroll", "Pipelined" or "while"; `trips` is a number or the name of something that is at most `most`."""
+    """`kind` is "serial", "unroll", "Pipelined" or "while"; `trips` is a number or the name of one that is at most `most`."""
 
     var: str
     kind: str
@@ -232,7 +233,7 @@ def bodies(stmt: Stmt) -> tuple[tuple[Stmt, ...], ...]:
     return ()
 
 
-# ---- what a statement reads and writes ------------------------------------------------------------------------------------------
+# ---- what a statement reads and writes ----------------------------------------------------------------------------------------
 
 
 def reads(stmt: Stmt) -> frozenset[str]:
@@ -276,8 +277,8 @@ def written(stmt: Stmt) -> str:
 
 
 def defined_after(body: tuple[Stmt, ...], defined: frozenset[str], visible: frozenset[str]) -> frozenset[str] | None:
-    """What is certainly written after a body, None where it reads a tile that may not be, or a name that is not there.  `visible` are
-    grid and loop variables and scalar parameters."""
+    """What is certainly written after a body, None where it reads a tile that may not be, or a name that is not there.  `visible`
+    are grid and loop variables, scalar parameters and inputs."""
     for stmt in body:
         if not reads(stmt) <= defined | visible or not _places(stmt) <= visible:
             return None
@@ -320,7 +321,8 @@ def used(program: Program) -> Program:
     text = "\n".join(_lines(program.body, program, 0))
     words = set(_words(text))
     return replace(
-        program, inputs=tuple(t for t in program.inputs if t.name in words), outputs=tuple(t for t in program.outputs if t.name in words),
+        program, inputs=tuple(t for t in program.inputs if t.name in words),
+        outputs=tuple(t for t in program.outputs if t.name in words),
         tiles=tuple(t for t in program.tiles if t.name in words), scalars=tuple(s for s in program.scalars if s[0] in words),
     )  # fmt: skip
 
@@ -329,7 +331,7 @@ def _words(text: str) -> list[str]:
     return "".join(c if c.isalnum() or c == "_" else " " for c in text).split()
 
 
-# ---- text -----------------------------------------------------------------------------------------------------------------------
+# ---- text ---------------------------------------------------------------------------------------------------------------------
 
 
 def source(program: Program, title: str = "A random program.") -> str:
@@ -509,7 +511,8 @@ def _reduce(stmt: Reduce, program: Program) -> list[str]:
 
 
 def _gemm(stmt: Gemm, program: Program) -> list[str]:
-    words = [name for name, on in (("transpose_A", stmt.transpose_a), ("transpose_B", stmt.transpose_b), ("clear_accum", stmt.clear)) if on]
+    flags = {"transpose_A": stmt.transpose_a, "transpose_B": stmt.transpose_b, "clear_accum": stmt.clear}
+    words = [name for name, on in flags.items() if on]
     return [f"T.gemm({', '.join([stmt.a, stmt.b, stmt.c, *(f'{word}=True' for word in words)])})"]
 
 
@@ -519,6 +522,6 @@ def _assign(stmt: Assign, program: Program) -> list[str]:
 
 
 TEXTS: dict[type, Any] = {
-    Load: _load, Store: _store, Move: _move, Fill: _fill, Elementwise: _elementwise, Gather: _gather, Reduce: _reduce, Gemm: _gemm,
-    Assign: _assign,
+    Load: _load, Store: _store, Move: _move, Fill: _fill, Elementwise: _elementwise, Gather: _gather, Reduce: _reduce,
+    Gemm: _gemm, Assign: _assign,
 }  # fmt: skip

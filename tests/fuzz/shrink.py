@@ -1,7 +1,7 @@
 """Makes a failing program smaller while it goes on failing in the same way.
 
-Tried again and again, larger steps first, until none helps: leave a statement out, put a loop's or a condition's body in its place,
-take fewer blocks, threads, stages and trips, smaller sizes, plainer element types, simpler expressions and places.
+Tried again and again, larger steps first, until none helps: leave a statement out, put a loop's or a condition's body in its
+place, take fewer blocks, threads, stages and trips, smaller sizes, plainer element types, simpler expressions and places.
 """
 from __future__ import annotations
 
@@ -192,5 +192,5 @@ def _plainer_tensors(tensor: Tensor, program: Program) -> Iterator[Tensor]:
     plain = [dtype for dtype in ("float16", "float32") if dtype != tensor.dtype]
     if not tensor.name.startswith("index"):
         yield from (replace(tensor, dtype=dtype) for dtype in plain if tensor.dtype not in ("float16", "float32"))
-    own = {tile.dtype for tile in program.tiles if tile.dims == tensor.dims}
-    yield from (replace(tensor, dtype=dtype) for dtype in sorted(own) if dtype != tensor.dtype and not tensor.name.startswith("index"))
+        own = {tile.dtype for tile in program.tiles if tile.dims == tensor.dims} - {tensor.dtype}
+        yield from (replace(tensor, dtype=dtype) for dtype in sorted(own))

@@ -1,6 +1,6 @@
 """Programs that live in files: how one is loaded, which arrays it gets, how it is run.
 
-A file holds a kernel `program`, or a function `program(...)` that returns one together with `CASES`, the arguments to call it with.
+A file holds a kernel `program`, or a function `program(...)` that returns one, and in `CASES` the arguments to call it with.
 `SCALARS` gives scalar parameters their numbers.  Tensors are filled by their names: `O...` and `C` are outputs and begin as
 `UNTOUCHED`, `index...` holds numbers below `INDEX_LIMIT`, everything else integers of at most `SMALL`.
 """
