@@ -83,7 +83,20 @@ def control() -> Kernel:
     return kernel
 
 
-@pytest.mark.parametrize("make", [gemm, attention, control])
+def views() -> Kernel:
+    @T.prim_func
+    def kernel(A: T.Tensor((64, 64), "float32"), B: T.Tensor((32, 128), "float32")):
+        with T.Kernel(4) as bx:
+            part = T.alloc_fragment((16, 64), "float32")
+            rows = T.view(A, (4, 16, 64))
+            wide = T.reshape(part, [8, 128])
+            T.copy(rows[bx, 0, 0], part)
+            T.copy(T.view(wide), B[bx * 8, 0])
+
+    return kernel
+
+
+@pytest.mark.parametrize("make", [gemm, attention, control, views])
 def test_text_builds_the_kernel_again(make: Any, tmp_path: Path) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

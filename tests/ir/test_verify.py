@@ -132,6 +132,22 @@ def test_facts_of_the_whole_kernel():
     fails("bx is not in scope", grid=(axis,), buffers=(Buffer("t", (axis.var,), F32, Scope.SHARED),))
 
 
+def test_views_have_the_elements_of_a_declared_buffer():
+    def view(shape=(128,), dtype=F32, scope=Scope.SHARED, of=S) -> Buffer:
+        return Buffer("w", shape, dtype, scope, None, of)
+
+    def fails(message: str, *buffers: Buffer) -> None:
+        with pytest.raises(InternalError, match=message):
+            verify(kernel((A,), buffers, ()))
+
+    verify(kernel((A,), (S, view(), view((2, 64)), view((128,), scope=Scope.GLOBAL, of=A)), ()))
+    fails("w is a view of S, which is no storage", view())
+    fails("w is a view of w, which is no storage", S, view(), view(of=view()))
+    fails("w and S, whose elements it has, differ in dtype", S, view(dtype=DType("int32")))
+    fails("w and S, whose elements it has, differ in dtype or scope", S, view(scope=Scope.FRAGMENT))
+    fails("w has more or fewer elements than S", S, view((127,)))
+
+
 def test_shapes_may_name_their_own_sizes():
     m = Var("m")
     a = Buffer("A", (m, 4), F32, Scope.GLOBAL)

@@ -19,9 +19,9 @@ def warn_unwritten(kernel: tile.Kernel) -> None:
     value (as an accumulating T.gemm does)."""
     warned: set[Buffer] = set()
     for statement, buffer in _unwritten(kernel.body, set()):
-        if buffer in warned or statement.span is None:
+        if buffer.storage in warned or statement.span is None:
             continue
-        warned.add(buffer)
+        warned.add(buffer.storage)
         advice = (
             "T.clear it first, or pass clear_accum=True" if isinstance(statement, tile.Gemm) else "fill or copy into it first"
         )
@@ -30,13 +30,13 @@ def warn_unwritten(kernel: tile.Kernel) -> None:
 
 
 def _unwritten(body: tile.Body, written: set[Buffer]) -> Iterator[tuple[tile.Stmt, Buffer]]:
-    """(statement, buffer) for each read of a buffer outside `written`, which grows on the way."""
+    """(statement, buffer) for each read of a buffer outside `written` (no views), which grows on the way."""
     for statement in body:
         inner = [part for part in (getattr(statement, name, ()) for name in ("body", "then", "otherwise")) if part]
         if isinstance(statement, (tile.For, tile.While)):
             written |= {buffer for inside in walk(statement.body) for buffer in _written(inside)}
         for buffer in _reads(statement):
-            if buffer not in written and buffer.scope is not Scope.GLOBAL:
+            if buffer.storage not in written and buffer.scope is not Scope.GLOBAL:
                 yield statement, buffer
         for part in inner:
             yield from _unwritten(part, written)
@@ -60,16 +60,19 @@ def _reads(statement: tile.Stmt) -> Iterator[Buffer]:
 
 
 def _written(statement: object) -> Iterator[Buffer]:
-    """The buffer that the statement writes without needing its old value."""
+    """The buffer (what it is a view of, for a view) that the statement writes without needing its old value."""
     match statement:
         case tile.Copy(dst=dst) | tile.Fill(dst=dst) | tile.Reduce(dst=dst, clear=True):
-            yield dst.buffer
+            yield dst.buffer.storage
         case tile.Gemm(c=c, clear_accum=clear) if clear is not False:
-            yield c.buffer
-        case tile.Store(buffer=buffer, indices=indices) if buffer not in _reads(statement) or _moved(statement, indices):
-            yield buffer
+            yield c.buffer.storage
+        case tile.Store(buffer=buffer, indices=indices) if _needs_no_old_value(statement, buffer, indices):
+            yield buffer.storage
 
 
-def _moved(store: tile.Store, indices: tuple[object, ...]) -> bool:
-    """Whether the store reads only other elements of its buffer than the one it writes, as a recurrence does."""
-    return all(node.buffer is not store.buffer or node.indices != indices for node in walk(store.value) if isinstance(node, Load))
+def _needs_no_old_value(store: tile.Store, buffer: Buffer, indices: tuple[object, ...]) -> bool:
+    """Whether the store reads nothing of its buffer but other elements than the one it writes, as a recurrence does."""
+    return all(
+        node.buffer.storage is not buffer.storage or (node.buffer is buffer and node.indices != indices)
+        for child in children(store) for node in walk(child) if isinstance(node, Load)
+    )  # fmt: skip

@@ -159,7 +159,10 @@ def _param(param: Buffer | Var, names: Names) -> str:
 def _allocation(buffer: Buffer, names: Names) -> str:
     if isinstance(buffer, Mbarriers):
         return f"{names.of(buffer)} = T.alloc_barrier({list(buffer.arrivals)})"
-    name, call = names.of(buffer), f"T.{_ALLOC[buffer.scope]}"
+    name = names.of(buffer)
+    if buffer.view_of is not None:
+        return f"{name} = T.reshape({names.of(buffer.view_of)}, {_shape(buffer, names)})"
+    call = f"T.{_ALLOC[buffer.scope]}"
     if buffer.scope == Scope.VAR:
         return f'{name} = {call}("{buffer.dtype}")'
     return f'{name} = {call}({_shape(buffer, names)}, "{buffer.dtype}")'

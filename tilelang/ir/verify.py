@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from math import prod
 from typing import NoReturn
 
 from tilelang.errors import InternalError
@@ -74,9 +75,22 @@ def _declaration(buffer: Buffer, place: _Place) -> None:
     place.need(buffer.scope != Scope.VAR or not buffer.shape, f"the variable {buffer.name} has a shape")
     for extent in buffer.shape:
         _extent(extent, place)
+    if buffer.view_of is not None:
+        _view(buffer, buffer.view_of, place)
     if isinstance(buffer, Mbarriers):
         place.need(buffer.shape == (len(buffer.arrivals),) and buffer.scope == Scope.BARRIER, f"{buffer.name} is no array of mbarriers")
         place.need(all(count > 0 for count in buffer.arrivals), f"an arrival count of {buffer.name} is not positive")
+
+
+def _view(buffer: Buffer, storage: Buffer, place: _Place) -> None:
+    """A view of a declared buffer that is none, of as many elements."""
+    stored = storage in place.buffers and storage.view_of is None
+    place.need(stored, f"{buffer.name} is a view of {storage.name}, which is no storage")
+    same = (buffer.dtype, buffer.scope) == (storage.dtype, storage.scope)
+    place.need(same, f"{buffer.name} and {storage.name}, whose elements it has, differ in dtype or scope")
+    sizes = [[extent for extent in shape if isinstance(extent, int)] for shape in (buffer.shape, storage.shape)]
+    known = all(len(size) == len(item.shape) for size, item in zip(sizes, (buffer, storage), strict=True))
+    place.need(not known or prod(sizes[0]) == prod(sizes[1]), f"{buffer.name} has more or fewer elements than {storage.name}")
 
 
 def _body(body: tile.Body, place: _Place) -> None:
