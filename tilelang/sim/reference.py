@@ -74,14 +74,16 @@ def _run_block(kernel: tile.Kernel, outer: Frame, block: tuple[int, ...]) -> Non
     frame = Frame(dict(outer.env), dict(outer.arrays), loops=outer.loops)
     for axis, at in zip(kernel.grid, block, strict=True):
         frame.env[axis.var] = values.constant(at, axis.var.dtype)
-    for buffer in kernel.buffers:
-        if buffer not in frame.arrays:
-            frame.arrays[buffer] = _allocate(buffer, frame)
+    _allocate([buffer for buffer in kernel.buffers if buffer not in frame.arrays], frame)
     _run_body(kernel.body, frame)
 
 
-def _allocate(buffer: Buffer, frame: Frame) -> np.ndarray:
-    return values.uninitialised(tuple(max(integer(extent, frame), 0) for extent in buffer.shape), buffer.dtype)
+def _allocate(buffers: list[Buffer], frame: Frame) -> None:
+    """Arrays for buffers, and for views the arrays of what they are views of under other extents."""
+    for buffer in sorted(buffers, key=lambda buffer: buffer.view_of is not None):
+        shape = tuple(max(integer(extent, frame), 0) for extent in buffer.shape)
+        viewed = None if buffer.view_of is None else frame.arrays[buffer.view_of]
+        frame.arrays[buffer] = values.uninitialised(shape, buffer.dtype) if viewed is None else viewed.reshape(shape)
 
 
 # ---- arguments ----------------------------------------------------------------------------------------------------------------
@@ -102,9 +104,12 @@ def _bind(kernel: tile.Kernel, arrays: Sequence[np.ndarray | Number]) -> Frame:
                     frame.env.setdefault(extent, values.constant(size, extent.dtype))
     for param in kernel.tensors:
         _check_shape(param, frame)
-    for buffer in kernel.buffers:
-        if buffer.scope == Scope.GLOBAL:
-            frame.arrays[buffer] = _allocate(buffer, frame)
+    in_memory = [buffer for buffer in kernel.buffers if buffer.scope == Scope.GLOBAL]
+    for buffer in in_memory:
+        viewed = buffer.view_of
+        if viewed in frame.arrays and not frame.arrays[viewed].flags.c_contiguous:
+            raise ArgumentError(f"{viewed.name}: the kernel views it under other extents, and it is not contiguous", code="TL541")
+    _allocate(in_memory, frame)
     return frame
 
 
@@ -140,7 +145,8 @@ def _check_shape(param: Buffer, frame: Frame) -> None:
 
 def _check_writable(kernel: tile.Kernel, frame: Frame) -> None:
     for node in walk(kernel.body):
-        buffer = _target(node)
+        target = _target(node)
+        buffer = target and target.storage
         if buffer in frame.arrays and not frame.arrays[buffer].flags.writeable:
             raise ArgumentError(f"{buffer.name}: the kernel writes it and the array is read-only", code="TL506")
 

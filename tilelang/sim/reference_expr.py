@@ -26,7 +26,8 @@ class Points:
 
     `axes` are open index grids (np.ogrid), `mask` the points still active (None: all).  `private` holds the arrays that each
     point has for itself (LOCAL, VAR), shape grid + buffer shape; `defined` says which of their elements were written, for those
-    that an earlier `Parallel` left different in each thread.  `claims` finds points that touch each other's elements."""
+    that an earlier `Parallel` left different in each thread.  `claims` finds points that touch each
+    other's elements, by storage: a view and what it is a view of have one."""
 
     grid: tuple[int, ...]
     axes: tuple[np.ndarray, ...]
@@ -237,7 +238,7 @@ def _load(expr: Load, frame: Frame) -> Value:
         return _load_private(buffer, indices, points)
     if buffer in frame.scattered:
         raise scattered_error(buffer, frame.scattered[buffer])
-    if points is not None and buffer in points.claims:
+    if points is not None and buffer.storage in points.claims:
         _claim_read(points, buffer, indices, frame.arrays[buffer].shape)
     return read_elements(array_of(buffer, frame), indices)
 
@@ -282,7 +283,7 @@ def _claim_read(points: Points, buffer: Buffer, indices: list[Value], shape: tup
         return
     element, point = flat_index(safe, shape, points.grid), point_numbers(points.grid)
     keep = slice(None) if where is None else where
-    points.claims[buffer].read(element[keep].ravel(), point[keep].ravel())
+    points.claims[buffer.storage].read(element[keep].ravel(), point[keep].ravel())
 
 
 EXPRESSIONS: dict[type[Expr], Callable[..., Value]] = {

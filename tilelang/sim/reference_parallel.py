@@ -81,21 +81,27 @@ def _flattened(stmt: tile.Parallel) -> tile.Parallel:
 # ---- what points may share ----------------------------------------------------------------------------------------------------
 
 
-def _touched(stmt: tile.Parallel) -> dict[Buffer, list[tuple[Expr, ...]]]:
-    """For each buffer that the body stores to, the indices of all its accesses."""
+Access = tile.Store | Load
+
+
+def _touched(stmt: tile.Parallel) -> dict[Buffer, list[Access]]:
+    """For each buffer that the body stores to (what it is a view of, for a view), all accesses to its elements."""
     nodes = list(walk(stmt.body))
-    found: dict[Buffer, list[tuple[Expr, ...]]] = {node.buffer: [] for node in nodes if isinstance(node, tile.Store)}
+    found: dict[Buffer, list[Access]] = {node.buffer.storage: [] for node in nodes if isinstance(node, tile.Store)}
     for node in nodes:
-        if isinstance(node, (tile.Store, Load)) and node.buffer in found:
-            found[node.buffer].append(node.indices)
+        if isinstance(node, (tile.Store, Load)) and node.buffer.storage in found:
+            found[node.buffer.storage].append(node)
     return found
 
 
-def _apart(stmt: tile.Parallel, accesses: list[tuple[Expr, ...]]) -> bool:
-    """Whether the indices show that two points never meet: each variable stands, plus or times something that is the same for
-    all points, alone in one index that all accesses share."""
+def _apart(stmt: tile.Parallel, accesses: list[Access]) -> bool:
+    """Whether the indices show that two points never meet: all accesses are through one name, and each variable stands, plus or
+    times something that is the same for all points, alone in one index that all accesses share."""
+    first, *others = accesses
+    if any(other.buffer is not first.buffer for other in others):
+        return False
     inside = {var for node in walk(stmt.body) for var in _bound(node)} | set(stmt.vars)
-    shared = [index for i, index in enumerate(accesses[0]) if all(other[i] == index for other in accesses)]
+    shared = [index for i, index in enumerate(first.indices) if all(other.indices[i] == index for other in others)]
     apart = {_only_variable(index, inside) for index in shared}
     return all(var in apart or is_const(extent, 1) for var, extent in zip(stmt.vars, stmt.extents, strict=True))
 
@@ -183,8 +189,8 @@ def _store(stmt: tile.Store, frame: Frame, loop: _Loop | None) -> None:
         return
     array = array_of(buffer, frame)
     _write(array, indices, value, points)
-    if buffer in points.claims:
-        _claim_write(points.claims[buffer], array, indices, value, points)
+    if buffer.storage in points.claims:
+        _claim_write(points.claims[buffer.storage], array, indices, value, points)
 
 
 def _write(array: np.ndarray, indices: list[Value], value: Value, points: Points) -> None:
