@@ -82,3 +82,19 @@ def test_the_page_on_layouts_prints_what_it_shows(run_python: RunPython) -> None
     program = "\nprint('----')\n".join(blocks)
     printed = run_python("-c", RUN_AS_FILE, program, CUDA_VISIBLE_DEVICES="").stdout
     assert printed == "----\n".join(shown)
+
+
+def test_the_architecture_names_every_pass() -> None:
+    text = (ROOT / "docs" / "architecture.md").read_text()
+    passes = [path.stem for path in (ROOT / "tilelang" / "passes").glob("[!_]*.py")]
+    assert [name for name in passes if f"`{name}`" not in text and f"`passes/{name}.py`" not in text] == []
+
+
+def test_the_readme_quotes_the_example() -> None:
+    """Its excerpt of the attention program is in the program, line for line and in that order."""
+    (excerpt,) = [block for block in fenced(ROOT / "README.md", "python") if "V_tile" in block]
+    rest = [line.strip() for line in (ROOT / "examples" / "attention.py").read_text().splitlines()]
+    for line in excerpt.splitlines():
+        if line.strip() != "...":
+            assert line.strip() in rest, line
+            rest = rest[rest.index(line.strip()) + 1 :]
