@@ -140,9 +140,10 @@ CALLS = {
         *(f"i += tl::to_{sign}int{bits}(f)" for sign in ("", "u") for bits in (8, 16, 32, 64)),
     ],
     "tl_math.cuh": [
-        "f = tl::exp2(f)", "f = tl::sigmoid(f)", "f = tl::infinity()", "i = tl::floor_div(i, 3)", "i = tl::floor_mod(i, 3)",
+        "f = tl::exp2(f)", "f = tl::sigmoid(f)", "f = tl::infinity()", "f = tl::nan()", "i = tl::floor_div(i, 3)", "i = tl::floor_mod(i, 3)",
         "f = tl::floor_div(f, 3.0f)",
         "f = tl::floor_mod(f, 3.0f)",
+        *(f"f = tl::{name}(1.0 * f)" for name in ("exp2", "sigmoid")), *(f"f = tl::{name}(1.0 * f, 3.0)" for name in ("floor_div", "floor_mod")),
     ],
     "tl_mbarrier.cuh": [
         "tl::mbarrier_init(bar, 1)", "tl::fence_mbarrier_init()", "tl::mbarrier_arrive(bar)",
@@ -154,6 +155,7 @@ CALLS = {
         *(f"tl::load_shared<{n}>({to}, u)" for n in (1, 2, 4) for to in ("w", "v", "x")),
         *(f"tl::store_{where}, {', '.join([value] * n)})" for n in (1, 2, 4) for value in "ufi" for where in WHERE),
         "u = tl::load_shared_b8(u)", "u = tl::load_shared_b16(u)", "tl::store_shared_b8(u, u)", "tl::store_shared_b16(u, u)",
+        "f = tl::load_shared_b64<double>(u)", "i = tl::load_shared_b64<long long>(u)", "tl::store_shared_b64(u, 1.0 * f)",
         "u = tl::word(u) + tl::word(i) + tl::word(f)", "tl::set(u, u)", "tl::set(i, u)", "tl::set(f, u)",
     ],
     "tl_stmatrix.cuh": ["tl::stmatrix_x4(u, u, u, u, u)"],
@@ -166,6 +168,7 @@ CALLS = {
         *(f"tl::tma_load(map, bar, u, {', '.join(['i'] * rank)})" for rank in range(1, 6)),
         *(f"tl::tma_store(map, u, {', '.join(['i'] * rank)})" for rank in range(1, 6)),
         "tl::tma_store_commit_group()", "tl::tma_store_wait_group_read<0>()", "tl::tma_store_wait_group_read<1>()",
+        "tl::tma_store_wait_group<0>()",
     ],
 }  # fmt: skip
 

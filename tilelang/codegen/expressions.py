@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import math
+import struct
 from collections.abc import Callable
 
 from tilelang.codegen.emit import Names
@@ -99,18 +100,30 @@ def _const(_: Printer, value: expr.Const) -> tuple[str, int]:
 
 
 def _float(number: float, dtype: DType) -> str:
-    """The nearest value of `dtype`, in the fewest digits that give it as a float."""
-    import numpy as np
-
+    """The nearest value of `dtype`, in the fewest digits that give it."""
+    value = _nearest(number, dtype)
+    if math.isnan(value):
+        return "tl::nan()"
+    if math.isinf(value):
+        return f"{'-' if value < 0 else ''}tl::infinity()"
     if dtype == "float64":
-        raise InternalError("float64 constants have no printing yet", code="TL901")
-    with np.errstate(over="ignore"):
-        value = np.float32(dtype.numpy.type(number))
-    if np.isnan(value):
-        return "__int_as_float(0x7fffffff)"
-    if np.isinf(value):
-        return f"{'-' if value < 0 else ''}__int_as_float(0x7f800000)"
-    return f"{value!s}f"
+        return repr(value)
+    text = next(text for digits in range(1, 10) if float32(float(text := f"{value:.{digits}g}")) == value)
+    return f"{text}f" if any(c in text for c in ".e") else f"{text}.0f"
+
+
+def float32(number: float) -> float:
+    """The nearest float32."""
+    try:
+        return struct.unpack("f", struct.pack("f", number))[0]
+    except OverflowError:
+        return math.copysign(math.inf, number)
+
+
+def _nearest(number: float, dtype: DType) -> float:
+    if dtype == "float64" or not math.isfinite(number):
+        return number
+    return float32(number) if dtype == "float32" else float(dtype.numpy.type(number))
 
 
 def _var(printer: Printer, value: expr.Var) -> tuple[str, int]:
@@ -135,7 +148,7 @@ def _binary(printer: Printer, value: expr.Binary) -> tuple[str, int]:
             return printer.text(wide), _ATOM
         return _rounded(printer.text(wide), value.dtype), _ATOM
     if value.dtype.is_float and value.op in _FLOAT_CALLS:
-        return f"{_FLOAT_CALLS[value.op]}({printer.text(value.a)}, {printer.text(value.b)})", _ATOM
+        return f"{_of_width(_FLOAT_CALLS[value.op], value.dtype)}({printer.text(value.a)}, {printer.text(value.b)})", _ATOM
     if value.op in ("//", "%") and value.dtype.kind == "int":
         if printer.not_negative(value.a) and printer.not_negative(value.b, 1):
             # C's division rounds toward zero, which is down here.
@@ -224,7 +237,7 @@ def _call(printer: Printer, value: expr.Call) -> tuple[str, int]:
     if value.fn in MATH:
         if value.dtype.is_int:
             return f"{'abs' if value.fn == 'abs' else value.fn}({printer.text(value.args[0])})", _ATOM
-        text = f"{MATH[value.fn]}({', '.join(printer.text(arg) for arg in value.args)})"
+        text = f"{_of_width(MATH[value.fn], value.dtype)}({', '.join(printer.text(arg) for arg in value.args)})"
         return (_rounded(text, value.dtype) if is_narrow(value.dtype) else text), _ATOM
     if value.fn not in _CALLS:
         raise InternalError(f"function {value.fn} has no printing yet", code="TL901")
@@ -250,6 +263,11 @@ def _descriptor_low(printer: Printer, args: tuple[Expr, ...]) -> str:
 def _swizzle(printer: Printer, args: tuple[Expr, ...]) -> str:
     address, width = args
     return f"tl::swizzle<{printer.text(width)}>({printer.text(address)})"
+
+
+def _of_width(function: str, dtype: DType) -> str:
+    """The name of a float function for `dtype`: for double CUDA's without the f; ours are overloaded."""
+    return function if dtype != "float64" or function.startswith("tl::") else function.removesuffix("f")
 
 
 MATH = {

@@ -91,7 +91,7 @@ def _word(values: tuple[Expr, ...], out: Out) -> str:
     """One 32-bit word of the values: one of 32 bits, or 2 or 4 narrow ones, whose rounding the packing does."""
     dtype = values[0].dtype
     if len(values) == 1:
-        return out.expr(values[0])
+        return out.printer.exact(values[0])
     if _is_register(values):
         *rest, last = values[0].indices  # type: ignore[attr-defined]
         return out.printer.element(values[0].registers, (*rest, register_of(last, len(values))))  # type: ignore[attr-defined]
@@ -206,6 +206,10 @@ def _wait_group_read(op: d.BulkWaitGroupRead, out: Out) -> None:
     out.text.line(f"tl::tma_store_wait_group_read<{op.pending}>();")
 
 
+def _wait_group(op: d.BulkWaitGroup, out: Out) -> None:
+    out.text.line(f"tl::tma_store_wait_group<{op.pending}>();")
+
+
 def _store_matrix(op: d.StoreMatrix, out: Out) -> None:
     out.text.line(f"tl::stmatrix_x4({out.expr(op.address)},")
     with out.text.indented(), out.text.indented():
@@ -232,7 +236,7 @@ def _element(value: Expr, out: Out) -> str:
 
 def _store_shared(op: d.StoreShared, out: Out) -> None:
     guard, address, dtype = _guard(op.predicate, out), out.expr(op.address), op.values[0].dtype
-    if len(op.values) * dtype.bits >= 32:
+    if len(op.values) * dtype.bits >= 32 and dtype.bits < 64:
         out.text.line(f"{guard}tl::store_shared({address}, {_words(op.values, out)});")
     else:
         out.text.line(f"{guard}tl::store_shared_b{dtype.bits}({address}, {_element(op.values[0], out)});")
@@ -257,8 +261,9 @@ def _load_global(op: d.LoadGlobal, out: Out) -> None:
 
 def _load_shared(op: d.LoadShared, out: Out) -> None:
     address, dtype = out.expr(op.address), op.target.dtype
-    if op.count == 1 and dtype.bits < 32:
-        element = f"tl::load_shared_b{dtype.bits}({address})"
+    if op.count == 1 and dtype.bits != 32:
+        kind = f"<{c_type(dtype)}>" if dtype.bits == 64 else ""
+        element = f"tl::load_shared_b{dtype.bits}{kind}({address})"
         _load_one(op, f"tl::from_bits_{storage_name(dtype)}({element})" if is_narrow(dtype) else element, out)
     else:
         _load_words(op, "tl::load_shared", address, out)
@@ -345,6 +350,7 @@ EMIT: dict[type, Callable[..., None]] = {
     d.TmaStore: _tma_store,
     d.BulkCommitGroup: _plain("tl::tma_store_commit_group();"),
     d.BulkWaitGroupRead: _wait_group_read,
+    d.BulkWaitGroup: _wait_group,
     d.StoreMatrix: _store_matrix,
     d.LoadGlobal: _load_global,
     d.StoreGlobal: _store_global,

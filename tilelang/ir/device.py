@@ -365,6 +365,13 @@ class BulkWaitGroupRead(Stmt):
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class BulkWaitGroup(Stmt):
+    """cp.async.bulk.wait_group: until at most `pending` groups are not complete, their writes to global memory included."""
+
+    pending: int
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class StoreMatrix(Stmt):
     """stmatrix.sync.aligned.m8n8.x4.shared.b16: lane i gives the row address of row i % 8 of matrix i // 8; `values` are the four
     uint32 registers of each thread (two 16-bit elements: row lane // 4, columns 2 * (lane % 4) and + 1 of matrix r)."""

@@ -43,8 +43,10 @@ def is_multiple(value: Expr, unit: int) -> bool:
 
 def width(run: Run, vector: int, alignment_bytes: int, ranges: Ranges) -> int:
     """How many of a vector's elements one access takes: the most that are neighbours, aligned, at most 16 bytes, and all inside
-    the buffer or all outside.  1, or the elements of 4, 8 or 16 bytes."""
+    the buffer or all outside.  1, or the elements of 4, 8 or 16 bytes (of types of at most 4)."""
     size = run.buffer.dtype.bytes
+    if size > 4:
+        return 1  # a register holds 4 bytes
     count = min(vector, MAX_ACCESS_BYTES // size)
     while count > 1:
         fits = count * size in (4, 8, 16) and vector % count == 0

@@ -170,7 +170,8 @@ class Consumer(RoleWalk):
             raise InternalError("a store without a tensor map", code="TL902", span=copy.span)
         before: list[d.Stmt] = []
         base = tuple(self.value(index, before, copy) for index in copy.dst.base)
-        return (*before, *lower_tma_store(tma, Region(copy.dst.buffer, base, copy.dst.extents), address, copy.span))
+        region = Region(copy.dst.buffer, base, copy.dst.extents)
+        return (*before, *lower_tma_store(tma, region, address, copy in self.plans.ordered_stores, copy.span))
 
 
 def _title(stmt: tile.Stmt) -> str:

@@ -34,11 +34,13 @@ def lower_tma_load(
     )
 
 
-def lower_tma_store(plan: TmaPlan, region: Region, address: Expr, span: Span | None) -> d.Body:
-    """One thread stores a tile that lies complete in shared memory, and waits until the memory may be written again."""
+def lower_tma_store(plan: TmaPlan, region: Region, address: Expr, ordered: bool, span: Span | None) -> d.Body:
+    """One thread stores a tile that lies complete in shared memory, and waits until the memory may be written again; if `ordered`,
+    after its earlier stores are complete."""
     stores = tuple(
         d.TmaStore(map=plan.map, address=add(address, u32(box.offset_bytes)), coordinates=coordinates(region, box), span=span)
         for box in plan.boxes
     )
-    body = (*stores, d.BulkCommitGroup(span=span), d.BulkWaitGroupRead(pending=0, span=span))
+    earlier = (d.BulkWaitGroup(pending=0, span=span),) if ordered else ()
+    body = (*earlier, *stores, d.BulkCommitGroup(span=span), d.BulkWaitGroupRead(pending=0, span=span))
     return (d.Elected(warp=0, body=body, span=span),)

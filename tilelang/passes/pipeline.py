@@ -23,7 +23,7 @@ from tilelang.passes.plan_order import plan_order
 from tilelang.passes.plan_pipeline import consumer_only, plan_channels
 from tilelang.passes.plan_registers import plan_registers
 from tilelang.passes.plan_roles import PRODUCER_THREADS, plan_roles
-from tilelang.passes.plan_schedule import plan_clears
+from tilelang.passes.plan_schedule import plan_clears, plan_ordered_stores
 from tilelang.passes.plan_sync import plan_sync
 from tilelang.passes.plans import Channel, CopyKind, CopyPlan, Plans
 from tilelang.passes.transform_elementwise import transform_elementwise
@@ -76,6 +76,7 @@ def plan(
     plans = Plans(
         kernel.body, shared_layouts, fragments, layouts.loops, copies, gemms.gemms, clears, shaped.channels, roles, shared,
         plan_sync(kernel.body, copies, shared.arrays), alignments, registers, consumer_only(kernel), order,
+        plan_ordered_stores(kernel, copies),
     )  # fmt: skip
     reasons = (gemms.decisions, copied.decisions, shaped.decisions, clear_reasons, shared_reasons, role_reasons, order_reasons)
     return plans, tuple(decision for group in reasons for decision in group)

@@ -5,14 +5,16 @@ An accumulator that is cleared right before its gemms need not be written with z
 """
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from tilelang.ir import tile
 from tilelang.ir.buffer import Buffer
 from tilelang.ir.expr import Const
-from tilelang.ir.tile import Fill, For, Gemm, Kernel
+from tilelang.ir.tile import Copy, Fill, For, Gemm, Kernel, While
 from tilelang.ir.types import Scope
 from tilelang.passes.access import contexts, touches_inside
 from tilelang.passes.legalize import trip_count
-from tilelang.passes.plans import Clear
+from tilelang.passes.plans import Clear, CopyKind, CopyPlan
 from tilelang.trace import Decision, Rejection
 
 
@@ -61,3 +63,20 @@ def _first_gemm(loop: For, buffer: Buffer) -> Gemm | None:
 def _decision(fill: Fill, clear: Clear | None, why_not: Rejection | None) -> Decision:
     chosen = "none written: the first wgmma does not read the accumulator" if clear else "zeros are written to registers"
     return Decision(fill.span, f"zeros for {fill.dst.buffer.name}", chosen, rejected=(why_not,) if why_not else ())
+
+
+def plan_ordered_stores(kernel: Kernel, copies: Mapping[Copy, CopyPlan]) -> frozenset[Copy]:
+    """TMA stores that may write what an earlier one of the same block wrote: those in a loop, and those to a tensor that has several.
+    Bulk stores are unordered among themselves, so each of these waits for the ones before it to be complete."""
+    stores = [
+        (copy, context)
+        for context in contexts(kernel.body)
+        for copy in context.body
+        if isinstance(copy, Copy) and copies[copy].kind in (CopyKind.TMA_STORE, CopyKind.FRAGMENT_TO_GLOBAL)
+    ]  # fmt: skip
+    tensors = [copy.dst.buffer for copy, _ in stores]
+    return frozenset(
+        copy
+        for copy, context in stores
+        if tensors.count(copy.dst.buffer) > 1 or any(isinstance(stmt, (For, While)) for stmt in context.around)
+    )

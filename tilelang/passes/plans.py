@@ -161,3 +161,4 @@ class Plans:
     registers: Mapping[Buffer, Registers]
     consumer_only: Collection[Var | Buffer]
     order: BlockOrder | None
+    ordered_stores: Collection[Copy]

@@ -63,6 +63,7 @@ class Watch:
     def wgmma_waited(self, warpgroup: int, pending: int) -> None: ...
     def bulk_committed(self, thread: int) -> None: ...
     def bulk_waited(self, thread: int, pending: int) -> None: ...
+    def bulk_completed(self, thread: int, pending: int) -> None: ...
     def fence_async(self, strand: Strand) -> None: ...
     def fence_mbarrier_init(self, strand: Strand) -> None: ...
     def sync_warps(self, threads: np.ndarray) -> None: ...
@@ -72,8 +73,8 @@ class Watch:
 
     def init(self, strand: Strand, barrier: Mbarrier) -> None: ...
 
-    def arrives(self, strand: Strand, barrier: Mbarrier) -> None:
-        """The active threads are about to arrive."""
+    def arrives(self, strand: Strand, barrier: Mbarrier, count: int) -> None:
+        """The active threads, `count` of them, are about to arrive."""
 
     def arrived(self, strand: Strand, barrier: Mbarrier) -> None:
         """They have."""
@@ -141,7 +142,7 @@ class Hazards(Watch):
         self.memory = History(-(-kernel.shared_bytes // CHUNK_BYTES) * CHUNK_BYTES // self.cell_bytes)
         self.tensors: dict[Buffer, History] = {}
         self.records: list[Record] = []
-        self.committed = {"wgmma": np.zeros(self.components.warpgroups, int), "bulk": np.zeros(self.components.agents, int)}
+        self.committed = {"wgmma": np.zeros(-(-self.components.warps // 4), int), "bulk": np.zeros(self.components.agents, int)}
         self.meetings: dict[int, _Meeting] = {}
         shape = self.clocks.known.shape[::2]
         self.phases = {b: _Phases(self.components.mbarrier(i), np.zeros(shape, np.int32)) for i, b in enumerate(barriers)}
@@ -198,7 +199,7 @@ class Hazards(Watch):
         record = self._record(strand, access, "tma_load", agents, barrier)
         known = self.clocks.known[:, int(agents[0])]
         of_reads = known[ASYNC_SHARED if self.strict_war else GENERIC]
-        self._async(starts, known[None, ASYNC_SHARED], 0, of_reads, phases.component, barrier.phase + 1, record)
+        self._async(starts, known[ASYNC_SHARED], of_reads, phases.component, barrier.phase + 1, record)
         phases.loaded = (barrier.phase + 1, record)
 
     def tma_store(self, strand: Strand, starts: np.ndarray, access: Access) -> None:
@@ -206,29 +207,41 @@ class Hazards(Watch):
         agent = int(agents[0])
         record = self._record(strand, access, "tma_store", agents)
         known = self.clocks.known[ASYNC_SHARED, agent]
-        self._async(starts, known[None], 0, None, self.components.bulk_reads(agent), self._next("bulk", agent), record)
+        self._async(starts, known, None, self.components.bulk_reads(agent), self._next("bulk", agent), record)
 
     def wgmma(self, strand: Strand, warpgroup: int, starts: np.ndarray, warps: np.ndarray | None, access: Access) -> None:
         agents = self._warpgroup(warpgroup)
         record = self._record(strand, access, "wgmma", agents)
-        known = self.clocks.known[ASYNC_SHARED, agents].reshape(len(agents) // 2, 2, -1).min(axis=1)
+        known = self.clocks.known[ASYNC_SHARED, agents].reshape(4, 2, -1).min(axis=1)
+        cells, time = self._chunks(starts), self._next("wgmma", warpgroup)
+        if cells is None:
+            return
         issuers = np.repeat(warps, len(self._chunk)) if warps is not None else 0
-        known = known if warps is not None else known.min(axis=0)[None]
-        self._async(starts, known, issuers, None, self.components.wgmma(warpgroup), self._next("wgmma", warpgroup), record)
+        self._check(cells, known if warps is not None else known.min(axis=0)[None], issuers, None)
+        for warp in range(4):
+            part = cells[issuers == warp] if warps is not None else cells
+            self.memory.record_async(part, self.components.wgmma(4 * warpgroup + warp), time, False, record)
 
     def _async(
-        self, starts: np.ndarray, of_writes: np.ndarray, issuers: np.ndarray | int, of_reads: np.ndarray | None, component: int,
-        time: int, record: int,
-    ) -> None:  # fmt: skip
+        self, starts: np.ndarray, of_writes: np.ndarray, of_reads: np.ndarray | None, component: int, time: int, record: int
+    ) -> None:
         """Checks and records an asynchronous access of 16-byte chunks of shared memory; a write where `of_reads` is given."""
+        cells = self._chunks(starts)
+        if cells is not None:
+            self._check(cells, of_writes[None], 0, of_reads)
+            self.memory.record_async(cells, component, time, of_reads is not None, record)
+
+    def _chunks(self, starts: np.ndarray) -> np.ndarray | None:
+        """The cells of 16-byte chunks; None where some are out of bounds, which the memory reports once the operation takes effect."""
         first = (starts.reshape(-1) - WINDOW_BASE) // self.cell_bytes
         cells = (first[:, None] + self._chunk).reshape(-1) if len(self._chunk) > 1 else first
-        if cells.min(initial=0) < 0 or cells.max(initial=0) >= self.memory.cells:
-            return  # out of bounds, which the memory reports once the operation takes effect
+        outside = cells.min(initial=0) < 0 or cells.max(initial=0) >= self.memory.cells
+        return None if outside else cells
+
+    def _check(self, cells: np.ndarray, of_writes: np.ndarray, issuers: np.ndarray | int, of_reads: np.ndarray | None) -> None:
         conflict = self.memory.check_async(cells, of_writes, issuers, of_reads)
         if conflict is not None:
             raise self._race(conflict, self.block.shared.locate(int(cells[conflict.position]) * self.cell_bytes + WINDOW_BASE))
-        self.memory.record_async(cells, component, time, of_reads is not None, record)
 
     def wants(self, tensor: Buffer) -> bool:
         return tensor in self.launch.written
@@ -254,7 +267,8 @@ class Hazards(Watch):
 
     def wgmma_waited(self, warpgroup: int, pending: int) -> None:
         done = int(self.committed["wgmma"][warpgroup]) - pending
-        self.clocks.learn_of(self._warpgroup(warpgroup), self.components.wgmma(warpgroup), done)
+        for warp in range(4 * warpgroup, 4 * warpgroup + 4):
+            self.clocks.learn_of(np.array([2 * warp, 2 * warp + 1]), self.components.wgmma(warp), done)
 
     def bulk_committed(self, thread: int) -> None:
         self.committed["bulk"][agents_of(np.array([thread]))] += 1
@@ -263,6 +277,11 @@ class Hazards(Watch):
         agents = agents_of(np.array([thread]))
         agent = int(agents[0])
         self.clocks.learn_of(agents, self.components.bulk_reads(agent), int(self.committed["bulk"][agent]) - pending)
+
+    def bulk_completed(self, thread: int, pending: int) -> None:
+        agents = agents_of(np.array([thread]))
+        agent = int(agents[0])
+        self.clocks.learn_of(agents, self.components.bulk_writes(agent), int(self.committed["bulk"][agent]) - pending)
 
     def fence_async(self, strand: Strand) -> None:
         self.clocks.fence_async(self._agents(strand))
@@ -295,10 +314,16 @@ class Hazards(Watch):
         agent = int(self._agents(strand)[0])
         self.phases[barrier].initialised = (agent, int(self.clocks.time[agent]))
 
-    def arrives(self, strand: Strand, barrier: Mbarrier) -> None:
+    def arrives(self, strand: Strand, barrier: Mbarrier, count: int) -> None:
         phases, agents = self.phases[barrier], self._agents(strand)
         self._require_visible(phases, barrier, agents, strand)
         self._require_phase(barrier, agents, strand, "an arrival counts for")
+        if count > barrier.pending > 0:
+            raise HazardError(
+                f"{strand.name}: {count} arrivals come where phase {barrier.phase} of {barrier.name} expects {barrier.pending} more, "
+                "and the rest count for the next phase", code="TL809", span=strand.span, notes=strand.iteration(),
+                hint=f"initialise {barrier.name} with as many arrivals as a phase gets",
+            )  # fmt: skip
         np.maximum(phases.view, self.clocks.publish(agents), out=phases.view)
 
     def arrived(self, strand: Strand, barrier: Mbarrier) -> None:
@@ -392,7 +417,7 @@ class Hazards(Watch):
         return np.unique(agents_of(strand.active()))
 
     def _warpgroup(self, warpgroup: int) -> np.ndarray:
-        return np.arange(8 * warpgroup, min(8 * warpgroup + 8, self.components.agents))
+        return np.arange(8 * warpgroup, 8 * warpgroup + 8)
 
     def _knows(self, agents: np.ndarray, agent: int, time: int) -> bool:
         """Whether each of `agents` knows what `agent` did at `time`, or is it."""

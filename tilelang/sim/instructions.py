@@ -51,7 +51,7 @@ def mbarrier_init(stmt: device.MbarrierInit, strand: Strand) -> None:
 
 def mbarrier_expect_tx(stmt: device.MbarrierExpectTx, strand: Strand) -> None:
     barrier = _mbarrier(stmt.barrier, strand)
-    strand.block.watch.arrives(strand, barrier)
+    strand.block.watch.arrives(strand, barrier, len(strand.active()))
     for _ in strand.active():
         barrier.expect_tx(stmt.bytes, strand.span)
         barrier.arrive(1, strand.span)
@@ -67,7 +67,7 @@ def mbarrier_add_tx(stmt: device.MbarrierAddTx, strand: Strand) -> None:
 
 def mbarrier_arrive(stmt: device.MbarrierArrive, strand: Strand) -> None:
     barrier = _mbarrier(stmt.barrier, strand)
-    strand.block.watch.arrives(strand, barrier)
+    strand.block.watch.arrives(strand, barrier, len(strand.active()))
     barrier.arrive(len(strand.active()), strand.span)
     strand.block.watch.arrived(strand, barrier)
 
@@ -162,10 +162,20 @@ def bulk_commit_group(stmt: device.BulkCommitGroup, strand: Strand) -> None:
 
 
 def bulk_wait_group_read(stmt: device.BulkWaitGroupRead, strand: Strand) -> Steps:
+    yield from _bulk_wait(stmt.pending, "cp.async.bulk.wait_group.read", strand)
+
+
+def bulk_wait_group(stmt: device.BulkWaitGroup, strand: Strand) -> Steps:
+    yield from _bulk_wait(stmt.pending, "cp.async.bulk.wait_group", strand)
+    for thread in strand.active():
+        strand.block.watch.bulk_completed(int(thread), stmt.pending)
+
+
+def _bulk_wait(pending: int, name: str, strand: Strand) -> Steps:
     strand.require_converged("a wait for bulk groups is", elected=True)
     threads = [int(thread) for thread in strand.active() if int(thread) in strand.block.bulk]
     for thread in threads:
-        yield strand.block.bulk[thread].wait(stmt.pending, "cp.async.bulk.wait_group.read", strand.span)
+        yield strand.block.bulk[thread].wait(pending, name, strand.span)
     for thread in threads:
-        strand.block.bulk[thread].retire(stmt.pending)
-        strand.block.watch.bulk_waited(thread, stmt.pending)
+        strand.block.bulk[thread].retire(pending)
+        strand.block.watch.bulk_waited(thread, pending)

@@ -239,6 +239,7 @@ STEP: dict[type[device.Stmt], Callable[[Any, Strand], Steps | None]] = {
     device.TmaStore: instructions.tma_store,
     device.BulkCommitGroup: instructions.bulk_commit_group,
     device.BulkWaitGroupRead: instructions.bulk_wait_group_read,
+    device.BulkWaitGroup: instructions.bulk_wait_group,
     device.StoreMatrix: accesses.store_matrix,
     device.LoadGlobal: accesses.load_global,
     device.StoreGlobal: accesses.store_global,

@@ -77,6 +77,7 @@ kernel_kernel(const __grid_constant__ CUtensorMap A_desc,  // A: float16 3 x 64 
       tl::fence_proxy_async();
       tl::named_barrier_sync<1, 128>();
       if (warp == 0 && tl::elect_one()) {
+        tl::tma_store_wait_group<0>();
         tl::tma_store(C_desc, C_tile, 0, 0, t);
         tl::tma_store(C_desc, C_tile + 2048, 16, 0, t);
         tl::tma_store(C_desc, C_tile + 4096, 32, 0, t);

@@ -33,6 +33,7 @@ kernel_kernel(const __grid_constant__ CUtensorMap A_desc,  // A: float16 80 x 64
       // T.copy(A_s, D[ko * 16 : ko * 16 + 16, :])  (by_hand.tl:5)
       while (!tl::mbarrier_try_wait(full[stage], phase)) {}
       if (warp == 0 && tl::elect_one()) {
+        tl::tma_store_wait_group<0>();
         tl::tma_store(D_desc, A_s + stage * 2048, 0, ko * 16);
         tl::tma_store_commit_group();
         tl::tma_store_wait_group_read<0>();

@@ -4,6 +4,7 @@
 
 namespace tl {
 
+TL_DEVICE float nan() { return __int_as_float(0x7fffffff); }
 TL_DEVICE float infinity() { return __int_as_float(0x7f800000); }
 
 // ex2.approx: 2 to the power of x, relative error at most 2^-22; results below 2^-126 are zero.
@@ -13,7 +14,10 @@ TL_DEVICE float exp2(float x) {
   return y;
 }
 
+TL_DEVICE double exp2(double x) { return ::exp2(x); }
+
 TL_DEVICE float sigmoid(float x) { return 1.0f / (1.0f + expf(-x)); }
+TL_DEVICE double sigmoid(double x) { return 1.0 / (1.0 + exp(-x)); }
 
 // Division toward minus infinity and its remainder, which has the divisor's sign, as in Python.
 template <class Int>
@@ -28,5 +32,7 @@ TL_DEVICE Int floor_mod(Int a, Int b) {
 }
 TL_DEVICE float floor_div(float a, float b) { return floorf(a / b); }
 TL_DEVICE float floor_mod(float a, float b) { return a - floorf(a / b) * b; }
+TL_DEVICE double floor_div(double a, double b) { return floor(a / b); }
+TL_DEVICE double floor_mod(double a, double b) { return a - floor(a / b) * b; }
 
 }  // namespace tl

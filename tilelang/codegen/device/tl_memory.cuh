@@ -81,7 +81,7 @@ TL_DEVICE void store_shared(uint32_t address, T a, T b, T c, T d) {
                : "memory");
 }
 
-// ---- single narrow elements of shared memory ----
+// ---- single elements of shared memory that are not 32 bits ----
 TL_DEVICE uint8_t load_shared_b8(uint32_t address) {
   uint32_t value;
   asm volatile("ld.shared.u8 %0, [%1];" : "=r"(value) : "r"(address) : "memory");
@@ -91,6 +91,20 @@ TL_DEVICE uint16_t load_shared_b16(uint32_t address) {
   uint16_t value;
   asm volatile("ld.shared.u16 %0, [%1];" : "=h"(value) : "r"(address) : "memory");
   return value;
+}
+template <class T>
+TL_DEVICE T load_shared_b64(uint32_t address) {
+  unsigned long long bits;
+  asm volatile("ld.shared.b64 %0, [%1];" : "=l"(bits) : "r"(address) : "memory");
+  T value;
+  memcpy(&value, &bits, 8);
+  return value;
+}
+template <class T>
+TL_DEVICE void store_shared_b64(uint32_t address, T value) {
+  unsigned long long bits;
+  memcpy(&bits, &value, 8);
+  asm volatile("st.shared.b64 [%0], %1;" ::"r"(address), "l"(bits) : "memory");
 }
 TL_DEVICE void store_shared_b8(uint32_t address, uint32_t value) {
   asm volatile("st.shared.u8 [%0], %1;" ::"r"(address), "r"(value) : "memory");

@@ -69,4 +69,10 @@ TL_DEVICE void tma_store_wait_group_read() {
   asm volatile("cp.async.bulk.wait_group.read %0;" ::"n"(Pending) : "memory");
 }
 
+// Until at most `Pending` groups of this thread are not complete, their writes included.
+template <int Pending>
+TL_DEVICE void tma_store_wait_group() {
+  asm volatile("cp.async.bulk.wait_group %0;" ::"n"(Pending) : "memory");
+}
+
 }  // namespace tl
