@@ -15,9 +15,10 @@ from tilelang.errors import KernelError, NameProblem, Span, SyntaxProblem, TypeP
 from tilelang.frontend import plain
 from tilelang.frontend.builder import Builder, Frame
 from tilelang.frontend.control import Branch, Loops, While
+from tilelang.frontend.explicit import WarpgroupSpec
 from tilelang.frontend.expressions import Expressions, is_dynamic
 from tilelang.frontend.facts import reads_memory
-from tilelang.frontend.managers import KernelManager, PlainManager
+from tilelang.frontend.managers import KernelManager, PlainManager, WarpgroupManager
 from tilelang.frontend.specs import KernelSpec
 from tilelang.ir.buffer import Buffer, Region
 from tilelang.ir.expr import Const, Expr, Load, Var, convert
@@ -86,10 +87,10 @@ class Activation(Expressions, Loops):
         """`value`, read through a name that may have been bound in a block that is over.  NameProblem TL105 if so."""
         binding = self.names.get(name)
         if binding is not None and not binding.region.is_open:
-            tile = isinstance(binding.value, (Buffer, Region))
+            before = isinstance(binding.value, (Buffer, Region)) or binding.region.kind == "warpgroups"
             raise NameProblem(
-                f"{name!r} belongs to a block that the kernel runs any number of times, and is used after it", code="TL105",
-                hint=f"bind {name} before the block" if tile else USE_VARIABLE.format(name=name),
+                f"{name!r} belongs to a block that {_runs(binding.region)}, and is used after it", code="TL105",
+                hint=f"bind {name} before the block" if before else USE_VARIABLE.format(name=name),
                 notes=(f"{name} is bound here: {binding.span}",) if binding.span else (),
             )  # fmt: skip
         return value
@@ -226,6 +227,8 @@ class Activation(Expressions, Loops):
         """`with manager as pattern`."""
         if isinstance(manager, KernelSpec):
             return KernelManager(self.builder, manager, pattern, self.parameter)
+        if isinstance(manager, WarpgroupSpec):
+            return WarpgroupManager(self.builder, manager, pattern)
         return PlainManager(self, manager, pattern)
 
     def return_(self, value: object = None) -> object:
@@ -267,7 +270,7 @@ class Activation(Expressions, Loops):
             return
         if old.region is not self.builder.region:
             raise SyntaxProblem(
-                f"{name!r} is bound again in a block that the kernel runs any number of times; after it the old value stays",
+                f"{name!r} is bound again in a block that {_runs(self.builder.region)}; after it the old value stays",
                 code="TL104", hint=USE_VARIABLE.format(name=name),
                 notes=(f"{name} is first bound here: {old.span}",) if old.span else (),
             )  # fmt: skip
@@ -292,6 +295,8 @@ class Activation(Expressions, Loops):
         """`value` such that later stores cannot change it; compound expressions become a `Let`."""
         if isinstance(value, (Var, Const)):
             return value
+        if isinstance(value, Load) and value.buffer.scope is Scope.BARRIER:
+            return Load(value.buffer, tuple(self._snapshot(name, index) for index in value.indices))  # type: ignore[arg-type]
         if isinstance(value, Expr):
             return self.builder.let(name, value) if reads_memory(value) or self.builder.inside("kernel") else value
         if isinstance(value, Region):
@@ -305,6 +310,11 @@ class Activation(Expressions, Loops):
         if type(value) is dict:
             value.update({key: self._held(name, item) for key, item in value.items()})
         return value
+
+
+def _runs(region: Frame) -> str:
+    """What sets a block apart from what is around it."""
+    return "only some warpgroups execute" if region.kind == "warpgroups" else "the kernel runs any number of times"
 
 
 def is_variable(value: object) -> bool:

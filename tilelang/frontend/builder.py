@@ -18,18 +18,22 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tilelang.errors import NameProblem, Span, SyntaxProblem, TypeProblem
 from tilelang.frontend import plain
 from tilelang.frontend.dtypes import as_dtype, literal
 from tilelang.frontend.facts import Facts
+from tilelang.frontend.schedules import decide
 from tilelang.frontend.specs import KernelSpec, LoopSpec, ParallelSpec, as_shape, kernel_spec
 from tilelang.ir import tile
-from tilelang.ir.buffer import Buffer, Region
+from tilelang.ir.buffer import Buffer, Extent, Mbarriers, Region
 from tilelang.ir.expr import Const, Expr, Load, Var, compare, const
 from tilelang.ir.types import Scope
 from tilelang.trace import Decision
+
+if TYPE_CHECKING:
+    from tilelang.frontend.explicit import WarpgroupSpec
 
 _CURRENT: ContextVar[Builder | None] = ContextVar("tilelang_builder", default=None)
 
@@ -55,8 +59,8 @@ def is_building() -> bool:
 
 
 class Frame:
-    """A block under construction.  `kind` is one of kernel, for, parallel, while, then, else, static (a loop over Python values,
-    whose statements go to the block around it) or root (outside T.Kernel)."""
+    """A block under construction.  `kind` is one of kernel, for, parallel, while, then, else, warpgroups (the body of T.ws), static (a
+    loop over Python values, whose statements go to the block around it) or root (outside T.Kernel)."""
 
     __slots__ = ("body", "has_jump", "is_open", "kind", "span")
 
@@ -67,7 +71,7 @@ class Frame:
     @property
     def is_dynamic(self) -> bool:
         """Whether the block runs a number of times that only the running kernel knows."""
-        return self.kind in ("for", "parallel", "while", "then", "else")
+        return self.kind in ("for", "parallel", "while", "then", "else", "warpgroups")
 
 
 class Builder:
@@ -88,6 +92,8 @@ class Builder:
         self.grid: tuple[tile.GridAxis, ...] = ()
         self.body: tile.Body = ()
         self.swizzle_panel = 0
+        self.registers = tile.RegisterHints()
+        self.warpgroups: list[tuple[int, ...]] = []  # of the T.ws around
 
     # ---- declarations ---------------------------------------------------------------------------------------------------------
 
@@ -111,6 +117,20 @@ class Builder:
         if self.inside("parallel") and scope in (Scope.SHARED, Scope.FRAGMENT):
             raise TypeProblem(f"{name} is a tile of the whole block and cannot be allocated in T.Parallel", code="TL219")
         buffer = Buffer(self._unique(name), as_shape(shape, name), as_dtype(dtype), scope, self.span)
+        self.buffers.append(buffer)
+        return buffer
+
+    def alias(self, name: str, storage: Buffer, extents: tuple[Extent, ...]) -> Buffer:
+        """Another name for the elements of `storage`, which is no view itself, under other extents."""
+        buffer = Buffer(self._unique(name), extents, storage.dtype, storage.scope, self.span, storage)
+        self.buffers.append(buffer)
+        return buffer
+
+    def alloc_barriers(self, name: str, arrivals: tuple[int, ...]) -> Mbarriers:
+        """mbarriers of the block, with the arrivals that complete a phase of each."""
+        self.require_kernel(f"allocating {name}")
+        shape, dtype = (len(arrivals),), as_dtype("uint64")
+        buffer = Mbarriers(self._unique(name), shape, dtype, Scope.BARRIER, self.span, arrivals=arrivals)
         self.buffers.append(buffer)
         return buffer
 
@@ -263,6 +283,8 @@ class Builder:
         frame = self.open("for")
         yield var
         body = self.close(frame)
+        if spec.schedule is not None:
+            self.decisions.append(decide(spec.schedule, body, spec.num_stages, frame.span))
         self.add(
             frame,
             tile.For,
@@ -291,6 +313,27 @@ class Builder:
         self.add(frame, tile.Parallel, vars=points, extents=spec.extents, body=self.close(frame))
 
     @contextmanager
+    def only(self, *groups: object) -> Iterator[None]:
+        """`with T.ws(*groups):`"""
+        from tilelang.frontend.explicit import WarpgroupSpec
+
+        frame = self.open_warpgroups(WarpgroupSpec(groups))
+        yield
+        self.close_warpgroups(frame)
+
+    def open_warpgroups(self, spec: WarpgroupSpec) -> Frame:
+        """Starts a block for some of the warpgroups."""
+        from tilelang.frontend.explicit import warpgroups
+
+        self.warpgroups.append(warpgroups(self, spec))
+        return self.open("warpgroups")
+
+    def close_warpgroups(self, frame: Frame) -> None:
+        """Ends it."""
+        self.add(frame, tile.Warpgroups, groups=self.warpgroups[-1], body=self.close(frame))
+        self.warpgroups.pop()
+
+    @contextmanager
     def when(self, condition: Expr) -> Iterator[None]:
         """`if condition:` without an else; `T.if_then_else` and the source rewriter have the other forms."""
         frame = self.open("then")
@@ -309,6 +352,7 @@ class Builder:
         kernel = tile.Kernel(
             name=self.name, params=tuple(self.params), grid=self.grid, threads=self.launch.threads, buffers=tuple(self.buffers),
             body=self.body, span=self.place, swizzle_panel=self.swizzle_panel, decisions=tuple(self.decisions),
+            registers=self.registers,
         )  # fmt: skip
         from tilelang.frontend.uninitialised import warn_unwritten
 

@@ -1,4 +1,4 @@
-"""What `with` enters: the kernel itself, or an ordinary context manager of Python."""
+"""What `with` enters: the kernel itself, the part of some warpgroups, or an ordinary context manager of Python."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from tilelang.errors import SyntaxProblem, TypeProblem
 from tilelang.frontend.builder import Builder, Frame
+from tilelang.frontend.explicit import WarpgroupSpec
 from tilelang.frontend.specs import KernelSpec
 from tilelang.ir.expr import Var
 
@@ -50,6 +51,24 @@ class KernelManager(AbstractContextManager[object]):
     def _bind_all(self, names: tuple[str, ...], axes: tuple[Var, ...]) -> None:
         for name, var in zip(names, axes, strict=True):
             self.bind(name, var)
+
+
+class WarpgroupManager(AbstractContextManager[object]):
+    """`with T.ws(0):`"""
+
+    def __init__(self, builder: Builder, spec: WarpgroupSpec, pattern: object) -> None:
+        if pattern is not None:
+            raise SyntaxProblem("T.ws gives nothing to a name", code="TL118", hint="leave the `as ...` out")
+        self.builder, self.spec = builder, spec
+        self.frame: Frame | None = None
+
+    def __enter__(self) -> object:
+        self.frame = self.builder.open_warpgroups(self.spec)
+        return None
+
+    def __exit__(self, kind: type | None, error: BaseException | None, traceback: TracebackType | None) -> None:
+        if error is None and self.frame is not None:
+            self.builder.close_warpgroups(self.frame)
 
 
 class PlainManager(AbstractContextManager[object]):

@@ -37,10 +37,27 @@ def _check_expression(builder: Builder, node: Expr | Region, guarded: bool) -> N
 
 
 def check_element(builder: Builder, element: Load, guarded: bool) -> None:
-    """ShapeProblem TL203 where an index is past the end for certain; TypeProblem TL213 where it is no integer."""
+    """ShapeProblem TL203 where an index is past the end for certain; TypeProblem TL213 where it is no integer, or the element no
+    value."""
+    _require_values(element.buffer)
     for axis, (index, size) in enumerate(zip(element.indices, element.buffer.shape, strict=True)):
         _check_integer(index, element.buffer, axis)
         _check_inside(builder, element, axis, index, 1, size, guarded)
+
+
+def check_index(builder: Builder, buffer: Buffer, index: Expr) -> None:
+    """The same for the index of an mbarrier, and for what it reads."""
+    check_reads(builder, index)
+    _check_integer(index, buffer, 0)
+    _check_inside(builder, Load(buffer, (index,)), 0, index, 1, buffer.shape[0], builder.is_conditional())
+
+
+def _require_values(buffer: Buffer) -> None:
+    if buffer.scope is Scope.BARRIER:
+        raise TypeProblem(
+            f"{buffer.name} is an array of mbarriers, which hold no values", code="TL213",
+            hint="use T.mbarrier_arrive and T.mbarrier_wait_parity on them",
+        )  # fmt: skip
 
 
 def as_operand(value: object, what: str) -> Operand:
@@ -50,6 +67,7 @@ def as_operand(value: object, what: str) -> Operand:
             f"{what} must be a tile, and {value.buffer.name} is a scalar", code="TL213", hint="assign to it: name = value"
         )
     if isinstance(value, (Buffer, Region, Load)):
+        _require_values(value if isinstance(value, Buffer) else value.buffer)
         return value
     shown = f"the expression {expr_text(value)}" if isinstance(value, Expr) else f"{type(value).__name__} {value!r}"
     raise TypeProblem(f"{what} must be a buffer, a slice or an element of one, not {shown}", code="TL213")

@@ -33,19 +33,25 @@ def _require_block(builder: Builder, what: str) -> None:
 
 
 def copy(builder: Builder, src: object, dst: object) -> None:
-    """`dst = src`.  Raises ShapeProblem TL205 where the tiles differ; a bare element takes its extents from the other operand."""
-    _require_block(builder, "T.copy")
-    a, b = as_operand(src, "the source of T.copy"), as_operand(dst, "the destination of T.copy")
+    """`dst = src`.  Raises ShapeProblem TL205 where the tiles differ."""
+    source, target = copy_regions(builder, src, dst, "T.copy")
+    builder.emit(tile.Copy, src=source, dst=target)
+
+
+def copy_regions(builder: Builder, src: object, dst: object, what: str) -> tuple[Region, Region]:
+    """The two sides of a copy.  ShapeProblem TL205 where the tiles differ; a bare element takes its extents from the other operand."""
+    _require_block(builder, what)
+    a, b = as_operand(src, f"the source of {what}"), as_operand(dst, f"the destination of {what}")
     source_tile = () if isinstance(a, Load) else static_tile(builder, a)
     target_tile = () if isinstance(b, Load) else static_tile(builder, b)
     source, target = as_region(builder, a, target_tile), as_region(builder, b, source_tile)
     if source.tile_shape != target.tile_shape:
         raise ShapeProblem(
-            f"T.copy needs two tiles of one shape: {tile_text(a)} is {shape_text(source.extents)} and {tile_text(b)} is "
+            f"{what} needs two tiles of one shape: {tile_text(a)} is {shape_text(source.extents)} and {tile_text(b)} is "
             f"{shape_text(target.extents)}",
             code="TL205", hint=_copy_hint(a, b, source, target), notes=(place_text(a), place_text(b)),
         )  # fmt: skip
-    builder.emit(tile.Copy, src=source, dst=target)
+    return source, target
 
 
 def _copy_hint(a: Operand, b: Operand, source: Region, target: Region) -> str:

@@ -275,7 +275,7 @@ class _Statements:
             items.append(ast.withitem(call("enter", pattern, value), item.optional_vars))
         last = node.items[-1]
         place = self.place(node, last.optional_vars or last.context_expr)
-        return [place, ast.With(items, self.block(node.body), None)]
+        return [place, ast.With(items, self.inner(node.body), None)]
 
     def plain_names(self, target: ast.expr, what: str) -> list[str]:
         for part in ast.walk(target):

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from types import TracebackType
 
 from tilelang.errors import ShapeProblem, Span, SyntaxProblem, TypeProblem, Unsupported
+from tilelang.frontend.schedules import Schedule
 from tilelang.ir.buffer import Buffer, Region
 from tilelang.ir.expr import Const, Expr, Load, Var, as_expr
 from tilelang.ir.types import LoopKind
@@ -81,6 +82,7 @@ class LoopSpec:
     stop: Expr
     step: int = 1
     num_stages: int = 0
+    schedule: Schedule | None = None
 
     def __iter__(self) -> Iterator[object]:
         raise _outside("this loop")

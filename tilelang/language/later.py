@@ -8,19 +8,18 @@ _NAMES = """
     alloc_wgmma_desc alloc_tcgen05_smem_desc alloc_tcgen05_instr_desc alloc_tcgen05_instruction_desc reshape view Layout
     Fragment PartialFragment annotate_layout annotate_safe_value annotate_l2_hit_ratio annotate_min_blocks_per_sm
     annotate_restrict_buffers annotate_ws_pipeline_depth annotate_compile_flags annotate_pass_configs
-    annotate_producer_reg_dealloc annotate_consumer_reg_alloc disable_warp_group_reg_alloc no_set_max_nreg set_max_nreg
-    inc_max_nreg dec_max_nreg get_thread_binding get_thread_bindings get_block_binding get_block_bindings get_thread_extent
+    get_thread_binding get_thread_bindings get_block_binding get_block_bindings get_thread_extent
     get_thread_extents get_block_extent get_block_extents get_cluster_id get_cluster_ids get_cluster_dims get_cluster_extent
     get_cluster_extents get_cluster_size get_lane_idx get_warp_idx get_warp_idx_sync get_warp_group_idx thread_binding
     KernelLaunchFrame ClusterKernel CUDASourceCodeKernel Persistent PersistentTileScheduler BaseTileScheduler grid parallel
-    ws WarpSpecialize WarpSpecializeFrame WSID WSPipeline WSRole WSSchedule WSScope WSSync WSSyncKind WSInstr WSOpRef
+    WarpSpecializeFrame WSID WSPipeline WSRole WSSchedule WSScope WSSync WSSyncKind WSInstr WSOpRef
     annotate_ws_schedule ws_op atomic_add atomic_addx2 atomic_addx4 atomic_max atomic_min atomic_or atomic_load atomic_store
     cumsum cummax reduce reduce_bitand reduce_bitor reduce_bitxor finalize_reducer reducer_init reducer_update
     warp_reduce_sum warp_reduce_max warp_reduce_min warp_reduce_bitand warp_reduce_bitor comm_reducer tvm_thread_allreduce
-    any_of all_of tma_copy tma_load tma_store_arrive tma_store_wait tma_gather4 tma_gather4_bytes tma_scatter4
+    any_of all_of tma_load tma_store_arrive tma_store_wait tma_gather4 tma_gather4_bytes tma_scatter4
     create_tma_descriptor async_copy copy_cluster transpose im2col c2d_im2col ptx_cp_async ptx_commit_group ptx_wait_group
-    cp_async_barrier_noinc mbarrier_wait_parity mbarrier_arrive mbarrier_expect_tx mbarrier_arrive_expect_tx barrier_arrive
-    barrier_wait named_barrier_arrive sync_threads sync_warp sync_grid fence_proxy_async syncthreads_and syncthreads_or
+    cp_async_barrier_noinc mbarrier_expect_tx mbarrier_arrive_expect_tx
+    named_barrier_arrive sync_warp sync_grid syncthreads_and syncthreads_or
     syncthreads_count wgmma_gemm wait_wgmma wgmma_mma wgmma_gemm_sp warpgroup_arrive warpgroup_commit_batch warpgroup_wait
     warpgroup_fence_operand initialize_wgmma_descriptor increase_descriptor_offset gemm_sp gemm_blockscaled
     mma_gemm_blockscaled dp4a tcgen05_gemm tcgen05_gemm_blockscaled tcgen05_gemm_sp tcgen05_mma tcgen05_mma_arrive

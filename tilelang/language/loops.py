@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from tilelang.errors import Unsupported
+from dataclasses import replace
+
+from tilelang.frontend.schedules import schedule
 from tilelang.frontend.specs import LoopSpec, ParallelSpec, loop_spec, parallel_spec
 from tilelang.ir.types import LoopKind
 
@@ -44,13 +46,15 @@ def Pipelined(
 ) -> LoopSpec:
     """A serial loop whose copies run ahead of its arithmetic, `num_stages` tiles deep; 0 asks for no pipeline.
 
-    Raises TypeProblem TL214 for a num_stages that is no int of at least 0 and Unsupported TL302 for a schedule by hand."""
-    for name, value in {"order": order, "stage": stage, "sync": sync, "group": group}.items():
-        if value is not None:
-            raise Unsupported(
-                f"T.Pipelined(..., {name}=...) is not there yet; the schedule is planned", code="TL302", hint=f"leave {name} out"
-            )
-    return loop_spec(LoopKind.PIPELINED, start, stop, None, num_stages)
+    `order` and `stage` have an entry for each statement of the body (each list of `group`): where it stands in the overlapped loop and
+    how many rounds late.  They say the depth where num_stages does not; the schedule itself is planned, so they, like `sync`, change
+    nothing else, and the kernel's decisions say so.  Raises TypeProblem TL214 for a num_stages that is no int of at least 0 and TL216
+    for lists that do not fit the body."""
+    given = schedule(order, stage, group)
+    if given is not None and num_stages == 0:
+        num_stages = given.num_stages
+    spec = loop_spec(LoopKind.PIPELINED, start, stop, None, num_stages)
+    return replace(spec, schedule=given) if given is not None else spec
 
 
 def Parallel(
