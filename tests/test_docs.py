@@ -98,3 +98,12 @@ def test_the_readme_quotes_the_example() -> None:
         if line.strip() != "...":
             assert line.strip() in rest, line
             rest = rest[rest.index(line.strip()) + 1 :]
+
+
+def test_the_language_names_everything_that_it_has(run_python: RunPython) -> None:
+    """Every name of `tilelang.language` that is no dtype is on its page."""
+    program = "import tilelang.language as T; print(*(name for name in T.__all__ if name not in T._types.__all__))"
+    text = (ROOT / "docs" / "language.md").read_text()
+    names = run_python("-c", program).stdout.split()
+    assert len(names) > 50
+    assert [name for name in names if not re.search(rf"`T\.{name}\b", text)] == []
