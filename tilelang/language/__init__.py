@@ -19,27 +19,33 @@ from tilelang.errors import NameProblem as _NameProblem
 from tilelang.errors import Unsupported as _Unsupported
 from tilelang.language import alloc as _alloc
 from tilelang.language import explicit as _explicit
+from tilelang.language import hints as _hints
 from tilelang.language import kernel as _kernel
 from tilelang.language import loops as _loops
 from tilelang.language import math as _math
 from tilelang.language import tile_ops as _tile_ops
 from tilelang.language import types as _types
+from tilelang.language import views as _views
 from tilelang.language.alloc import *  # noqa: F403
-from tilelang.language.kernel import *  # noqa: F403
 from tilelang.language.explicit import *  # noqa: F403
+from tilelang.language.hints import *  # noqa: F403
+from tilelang.language.kernel import *  # noqa: F403
 from tilelang.language.loops import *  # noqa: F403
 from tilelang.language.math import *  # noqa: F403
 from tilelang.language.tile_ops import *  # noqa: F403
 from tilelang.language.types import *  # noqa: F403
+from tilelang.language.views import *  # noqa: F403
 
 __all__: list[str] = []
 __all__ += _alloc.__all__
+__all__ += _explicit.__all__
+__all__ += _hints.__all__
 __all__ += _kernel.__all__
 __all__ += _loops.__all__
-__all__ += _explicit.__all__
 __all__ += _math.__all__
 __all__ += _tile_ops.__all__
 __all__ += _types.__all__
+__all__ += _views.__all__
 
 
 class _UnknownName(_NameProblem, AttributeError):
