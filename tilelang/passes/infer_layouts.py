@@ -35,17 +35,17 @@ class Demand:
 
 
 class RelayoutWanted(Exception):
-    """A loop needs a fragment in another layout than it has, or indexes it in a way that no layout serves; through shared memory it
+    """A loop or reduction needs a fragment in another layout than it has, or indexes it in a way that no layout serves; through shared memory it
     can be had.  `decision` says why."""
 
-    def __init__(self, loop: tile.Parallel, buffer: Buffer, decision: Decision) -> None:
+    def __init__(self, loop: tile.Parallel | tile.Reduce, buffer: Buffer, decision: Decision) -> None:
         super().__init__(buffer.name)
         self.loop, self.buffer, self.decision = loop, buffer, decision
 
 
-def _relayout(loop: tile.Parallel, buffer: Buffer, predicate: str, value: str) -> RelayoutWanted:
+def _relayout(loop: tile.Parallel | tile.Reduce, buffer: Buffer, predicate: str, value: str) -> RelayoutWanted:
     why = Rejection("in registers", predicate, value)
-    return RelayoutWanted(loop, buffer, Decision(loop.span, f"{buffer.name} in this loop", "through shared memory", rejected=(why,)))
+    return RelayoutWanted(loop, buffer, Decision(loop.span, f"{buffer.name} here", "through shared memory", rejected=(why,)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,8 +142,11 @@ def _spread_once(found: Inference, parallels: Mapping[tile.Parallel, tuple[Acces
     for reduce in reduces:
         source = found.fragments.get(reduce.src.buffer)
         if source is not None and reduce.dst.buffer.scope is Scope.FRAGMENT:
-            dims = _kept_dims(reduce)
+            dims = kept_dims(reduce)
             reason = f"T.reduce_{reduce.kind} of {reduce.src.buffer.name}"
+            wanted, known = _projection(source.layout, dims), found.fragments.get(reduce.dst.buffer)
+            if known is not None and not known.layout.same_threads(wanted):
+                raise _relayout(reduce, reduce.dst.buffer, f"its layout is {describe(wanted)}", describe(known.layout))
             _demand(found, reduce.dst.buffer, _projection(source.layout, dims), reason, reduce.span)
     return len(found.fragments) + len(found.loops) > before
 
@@ -189,7 +192,7 @@ def _projection(layout: Layout, dims: tuple[int | None, ...]) -> Layout:
     return Layout(tuple(() if dim is None else next(rest) for dim in dims))
 
 
-def _kept_dims(reduce: tile.Reduce) -> tuple[int | None, ...]:
+def kept_dims(reduce: tile.Reduce) -> tuple[int | None, ...]:
     """For each dimension of the result the source's dimension; None for the reduced one where it is kept with extent 1."""
     rank = reduce.src.buffer.rank
     if reduce.dst.buffer.rank == rank:

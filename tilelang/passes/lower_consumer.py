@@ -11,6 +11,7 @@ from tilelang.ir.device import SharedAddress
 from tilelang.ir.expr import UINT32, Expr, Var, compare
 from tilelang.ir.text import render_statement
 from tilelang.ir.types import Scope
+from tilelang.passes.access import reads, statements
 from tilelang.passes.lower_copy import add, lower_tma_store
 from tilelang.passes.lower_gemm import Operand, RegisterOperand, base_low, lower_gemm
 from tilelang.passes.lower_parallel import lower_parallel
@@ -83,7 +84,11 @@ class Consumer(RoleWalk):
 
     def _release(self, ring: Ring, stmt: tile.Stmt) -> d.Body:
         """One arrival a warp; ordinary reads by its other lanes must be done first, wgmma's are for the whole warp."""
-        sync = () if isinstance(stmt, tile.Gemm) else (d.SyncWarp(span=stmt.span),)
+        ordinary = any(
+            not isinstance(reader, (tile.Gemm, tile.Copy)) and not reads(reader).isdisjoint(ring.channel.buffers)
+            for reader in statements(self.plans.body)
+        )  # fmt: skip
+        sync = (d.SyncWarp(span=stmt.span),) if ordinary else ()
         return (*sync, ring.release(stmt.span), ring.advance(stmt.span))
 
     def leaf(self, stmt: tile.Stmt) -> d.Body:

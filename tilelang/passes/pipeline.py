@@ -67,7 +67,7 @@ def plan(
     kernel, layouts, copies = shaped.kernel, shaped.layouts, shaped.copies
     shared_layouts = {b: copied.shared_layouts.get(b) or default_layout(b) for b in kernel.buffers if b.scope is Scope.SHARED and b.view_of is None}
     fragments = {buffer: demand.layout for buffer, demand in layouts.fragments.items()}
-    registers = plan_registers(fragments, gemms.accumulators)
+    registers = plan_registers(kernel.body, fragments, layouts.loops, gemms.accumulators)
     shared, shared_reasons = allocate_shared(kernel, shared_layouts, shaped.channels, copies, fragments, target)
     roles, role_reasons = plan_roles(
         kernel, bool(shaped.channels), registers.values(), gemms.accumulators, shared.bytes, target

@@ -2,28 +2,43 @@
 neighbours share a thread."""
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
+from tilelang.errors import Unsupported
 from tilelang.ir.buffer import Buffer
 from tilelang.ir.device import Registers
+from tilelang.ir.tile import Body, Gemm, Parallel, Reduce
 from tilelang.layout.digits import Axis, Digit, Layout
+from tilelang.passes.access import statements
+from tilelang.passes.infer_layouts import Access, kept_dims, loop_accesses
+from tilelang.passes.lower_points import vector_digit
 from tilelang.passes.plans import GemmPlan
 
 REGISTER_BITS = 32
 
 
-def plan_registers(layouts: Mapping[Buffer, Layout], accumulators: Mapping[Buffer, GemmPlan]) -> dict[Buffer, Registers]:
-    """One array for each fragment that is no view."""
-    return {
-        buffer: _registers(buffer, layout, accumulators.get(buffer)) for buffer, layout in layouts.items() if buffer.view_of is None
-    }
+def plan_registers(
+    body: Body, layouts: Mapping[Buffer, Layout], loops: Mapping[Parallel, Layout], accumulators: Mapping[Buffer, GemmPlan]
+) -> dict[Buffer, Registers]:
+    """One array for each fragment that is no view.  Raises Unsupported for an operand of wgmma that some loop cannot write in pairs."""
+    operands = {stmt.a.buffer for stmt in statements(body) if isinstance(stmt, Gemm)}
+    found = {}
+    for buffer, layout in layouts.items():
+        if buffer.view_of is None:
+            packed = _packs(buffer, layout) and _walked_by_vectors(buffer, body, layouts, loops)
+            if buffer in operands and not packed:
+                raise Unsupported(
+                    f"{buffer.name} is read by T.gemm from registers, in pairs along a row, and some loop goes over it the other way",
+                    code="TL340", span=buffer.span, hint=f"let the innermost variable of every loop be the last index of {buffer.name}",
+                )  # fmt: skip
+            found[buffer] = _registers(buffer, layout, accumulators.get(buffer), packed)
+    return found
 
 
-def _registers(buffer: Buffer, layout: Layout, plan: GemmPlan | None) -> Registers:
+def _registers(buffer: Buffer, layout: Layout, plan: GemmPlan | None, packed: bool) -> Registers:
     if plan is not None:
         return Registers(name=buffer.name, dtype=buffer.dtype, shape=(plan.m_tiles * plan.n_tiles, plan.n // 2))
-    count = layout.extent(Axis.REGISTER)
-    return Registers(name=buffer.name, dtype=buffer.dtype, shape=(count,), packed=_packs(buffer, layout))
+    return Registers(name=buffer.name, dtype=buffer.dtype, shape=(layout.extent(Axis.REGISTER),), packed=packed)
 
 
 def _packs(buffer: Buffer, layout: Layout) -> bool:
@@ -34,10 +49,41 @@ def _packs(buffer: Buffer, layout: Layout) -> bool:
     return inner is not None and inner.size % (REGISTER_BITS // buffer.dtype.bits) == 0
 
 
+def _walked_by_vectors(
+    buffer: Buffer, body: Body, layouts: Mapping[Buffer, Layout], loops: Mapping[Parallel, Layout]
+) -> bool:
+    """Whether every loop and reduction that touches the fragment does its innermost digit as a vector, so that whole registers come
+    and go."""
+    for walk, accesses in _walks(body, layouts, loops):
+        vector = vector_digit(walk)
+        for access in accesses:
+            if access.buffer.storage is buffer:
+                dim = next((d for d, digits in enumerate(layouts[access.buffer].dims) if _is_innermost(digits)), None)
+                if dim is None or vector is None or access.dims[dim] != vector[0]:
+                    return False
+    return True
+
+
+def _walks(
+    body: Body, layouts: Mapping[Buffer, Layout], loops: Mapping[Parallel, Layout]
+) -> Iterator[tuple[Layout, tuple[Access, ...]]]:
+    """(layout of the points, fragments touched at them) of every loop and reduction."""
+    for stmt in statements(body):
+        if isinstance(stmt, Parallel):
+            yield loops[stmt], loop_accesses(stmt)
+        elif isinstance(stmt, Reduce):
+            source = Access(stmt.src.buffer, tuple(range(stmt.src.buffer.rank)))
+            yield layouts[stmt.src.buffer], (source, Access(stmt.dst.buffer, kept_dims(stmt)))
+
+
+def _is_innermost(digits: tuple[Digit, ...]) -> bool:
+    real = [digit for digit in digits if digit.size > 1]
+    return bool(real) and real[-1].axis is Axis.REGISTER and real[-1].stride == 1
+
+
 def _innermost(layout: Layout) -> Digit | None:
     """The register digit of stride 1, if it is the last digit of its dimension."""
     for dim in layout.dims:
-        real = [digit for digit in dim if digit.size > 1]
-        if real and real[-1].axis is Axis.REGISTER and real[-1].stride == 1:
-            return real[-1]
+        if _is_innermost(dim):
+            return [digit for digit in dim if digit.size > 1][-1]
     return None

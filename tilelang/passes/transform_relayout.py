@@ -18,8 +18,22 @@ from tilelang.passes.access import reads, statements, sub_bodies, writes
 from tilelang.passes.transform_elementwise import copy_loop
 
 
-def transform_relayout(body: tile.Body, loop: tile.Parallel, buffer: Buffer) -> tuple[tile.Body, Buffer]:
-    """The body with `loop` working on a shared copy of the fragment `buffer`, and that copy."""
+def transform_relayout(body: tile.Body, stmt: tile.Parallel | tile.Reduce, buffer: Buffer) -> tuple[tile.Body, Buffer]:
+    """The body with a loop working on a shared copy of the fragment `buffer`, or a reduction into a fragment of its own that `buffer`
+    gets through shared memory; and the shared buffer."""
+    return _result_elsewhere(body, stmt) if isinstance(stmt, tile.Reduce) else _loop_on_copy(body, stmt, buffer)
+
+
+def _result_elsewhere(body: tile.Body, reduce: tile.Reduce) -> tuple[tile.Body, Buffer]:
+    dst = reduce.dst.buffer
+    staged = Buffer(f"{dst.name}_staged", dst.shape, dst.dtype, Scope.SHARED, dst.span)
+    result = Buffer(f"{dst.name}_result", dst.shape, dst.dtype, Scope.FRAGMENT, dst.span)
+    old = () if reduce.clear else (copy_loop(dst.whole(), staged.whole(), reduce), copy_loop(staged.whole(), result.whole(), reduce))
+    new = copy_loop(result.whole(), staged.whole(), reduce), copy_loop(staged.whole(), dst.whole(), reduce)
+    return _replaced(body, reduce, (*old, dataclasses.replace(reduce, dst=result.whole()), *new)), staged
+
+
+def _loop_on_copy(body: tile.Body, loop: tile.Parallel, buffer: Buffer) -> tuple[tile.Body, Buffer]:
     storage = buffer.storage
     staged = Buffer(f"{storage.name}_staged", storage.shape, storage.dtype, Scope.SHARED, storage.span)
     seen = staged if buffer is storage else dataclasses.replace(buffer, scope=Scope.SHARED, view_of=staged)

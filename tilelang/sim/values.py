@@ -153,13 +153,18 @@ _INT: dict[str, Callable[[Value, Value, DType, Lanes], Value]] = {
 }
 _FLOAT: dict[str, Callable[[Value, Value], Value]] = {
     "+": np.add, "-": np.subtract, "*": np.multiply, "/": np.divide, "//": np.floor_divide, "%": np.mod,
-    "min": np.fmin, "max": np.fmax, "pow": np.power,
+    "min": lambda a, b: -_float_max(-a, -b), "max": lambda a, b: _float_max(a, b), "pow": np.power,
 }  # fmt: skip
 _BOOL: dict[str, Callable[[Value, Value], Value]] = {"&": np.logical_and, "|": np.logical_or, "^": np.logical_xor}
 _COMPARE: dict[str, Callable[[Value, Value], Value]] = {
     "<": lambda a, b: a < b, "<=": lambda a, b: a <= b, ">": lambda a, b: a > b, ">=": lambda a, b: a >= b,
     "==": lambda a, b: a == b, "!=": lambda a, b: a != b,
 }  # fmt: skip
+
+
+def _float_max(a: Value, b: Value) -> Value:
+    """One NaN is ignored, and +0 is greater than -0.  (PTX ISA, "max".)"""
+    return np.where((a == 0) & (b == 0), a + b, np.fmax(a, b))
 
 
 def _operands(expr: ex.Binary | ex.Compare, lanes: Lanes) -> DType:
