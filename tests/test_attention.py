@@ -12,8 +12,8 @@ import pytest
 
 import tilelang
 from benchmarks import numerics
-from benchmarks.attention_programs import Program, Tiles, Variant, load
-from tests.conftest import OTHERS_PROGRAMS, RunPython
+from benchmarks.attention_programs import Program, Shape, Tiles, Variant, load
+from tests.conftest import OTHERS_PROGRAMS, ROOT, RunPython
 from tilelang.ir.tile import Kernel
 from tilelang.passes.pipeline import compile_kernel
 from tilelang.sim import machine, reference
@@ -95,23 +95,40 @@ CASES = [
 
 @pytest.mark.parametrize(("shape", "variant", "tiles", "stages", "rows"), CASES)
 def test_numbers(
-    program: Load, shape: tuple[int, int, int, int], variant: Variant,
-    tiles: tuple[int, int, int], stages: int, rows: tuple[int, ...],
-) -> None:  # fmt: skip
+    program: Load, shape: Shape, variant: Variant, tiles: tuple[int, int, int], stages: int, rows: tuple[int, ...]
+) -> None:
+    check_blocks(program(variant), shape, variant, Tiles(*tiles, stages), rows)
+
+
+@pytest.mark.parametrize("variant", [BF16, Variant(False, "bfloat16"), ONE_HEAD], ids=str)
+def test_numbers_of_the_example(variant: Variant, tmp_path: Path) -> None:
+    """examples/attention.py, varied in the same way, for a sequence that does not divide."""
+    example = load(ROOT / "examples" / "attention.py", variant, tmp_path)
+    check_blocks(example, (1, 4, 200, 64), variant, Tiles(64, 64, 128, 2), (1, 3))
+
+
+def check_blocks(program: Program, shape: Shape, variant: Variant, tiles: Tiles, rows: tuple[int, ...]) -> None:
     """Some blocks of the grid, of the last head of the last sequence: every element within what rounding explains, nothing else
     written; by what the program means, and by what it is compiled to."""
-    batch, heads, _, _ = shape
-    block_m, block_n, _ = tiles
-    kernel = program(variant).build(shape, Tiles(*tiles, stages))
+    batch, heads, seq, _ = shape
+    kernel = program.build(shape, tiles)
     arrays = inputs(kernel)
+    keys = seq if program.keys_masked or variant.causal else seq + -seq % tiles.block_n
     blocks = [(x, heads - 1, batch - 1) for x in rows]
-    meant, device = ([*arrays, np.full(shape_of(kernel), np.nan, arrays[0].dtype)] for _ in range(2))
-    reference.run(kernel, meant, blocks=blocks)
-    machine.run(compile_kernel(kernel, SM_90A).device, dict(zip(kernel.params, device, strict=True)), blocks=blocks)
-    for result in (meant[-1], device[-1]):
+    for result in results(kernel, arrays, blocks):
         for x in rows:
-            check(result, arrays, variant, x * block_m, block_m, block_n)
-        assert np.isnan(result).sum() == result.size - written(shape, rows, block_m)
+            check(result, arrays, variant, slice(x * tiles.block_m, (x + 1) * tiles.block_m), keys)
+        assert np.isnan(result).sum() == result.size - written(shape, rows, tiles.block_m)
+
+
+def results(kernel: Kernel, arrays: list[np.ndarray], blocks: list[tuple[int, ...]]) -> tuple[np.ndarray, np.ndarray]:
+    """What the reference makes of Out, and what the machine does."""
+    outputs = kernel.tensors[3:]
+    meant, device = ([np.full(out.shape, np.nan, out.dtype.numpy) for out in outputs] for _ in range(2))  # type: ignore[arg-type]
+    reference.run(kernel, [*arrays, *meant], blocks=blocks)
+    lowered = compile_kernel(kernel, SM_90A)
+    machine.run(lowered.device, dict(zip(kernel.params, [*arrays, *device], strict=True)), blocks=blocks)
+    return meant[0], device[0]
 
 
 def inputs(kernel: Kernel) -> list[np.ndarray]:
@@ -119,25 +136,18 @@ def inputs(kernel: Kernel) -> list[np.ndarray]:
     return [rng.standard_normal(tensor.shape).astype(tensor.dtype.numpy) for tensor in kernel.tensors[:3]]
 
 
-def shape_of(kernel: Kernel) -> tuple[int, ...]:
-    return tuple(int(extent) for extent in kernel.tensors[3].shape)
-
-
-def written(shape: tuple[int, int, int, int], rows: tuple[int, ...], block_m: int) -> int:
+def written(shape: Shape, rows: tuple[int, ...], block_m: int) -> int:
     """Elements that those tiles of one head have."""
     _, _, seq, dim = shape
     return sum(min(block_m, seq - x * block_m) for x in rows) * dim
 
 
-def check(result: np.ndarray, arrays: list[np.ndarray], variant: Variant, first: int, block_m: int, block_n: int) -> None:
-    """One tile of the result.  Without a mask, the keys after the end of the sequence, which read as zero, count too."""
+def check(result: np.ndarray, arrays: list[np.ndarray], variant: Variant, rows: slice, keys: int) -> None:
+    """One tile of the result, whose last head reads the last head of K and V, padded with zeros to `keys` rows."""
     q, k, v = (array.astype(np.float64)[-1, :, -1] for array in arrays)
-    q = q[first : first + block_m]
-    if not variant.causal:
-        padding = ((0, -len(k) % block_n), (0, 0))
-        k, v = np.pad(k, padding), np.pad(v, padding)
-    exact, allowed = numerics.attention(q, k, v, variant.dtype, variant.causal, first)
-    found = result[-1, first : first + block_m, -1].astype(np.float64)
+    k, v = (np.pad(part, ((0, keys - len(part)), (0, 0))) for part in (k, v))
+    exact, allowed = numerics.attention(q[rows], k, v, variant.dtype, variant.causal, rows.start)
+    found = result[-1, rows, -1].astype(np.float64)
     assert (np.abs(found - exact) / allowed).max() <= 1
     assert numerics.error_norm(found, exact) < NORM[variant.dtype]
 
