@@ -39,8 +39,10 @@ check: $(READY)  ## static checks (ruff)
 bench-compile: $(READY)  ## time import, source to CUDA text, CUDA text to cubin (no GPU needed)
 	@$(RUN) benchmarks/compile_time.py
 
-bench-h200: $(READY)  ## exactness and speed beside cuBLAS; needs an H200 and torch, so mostly with PYTHON= VENV=
+bench-h200: $(READY)  ## GEMM, epilogues, attention: numbers and speed; needs an H200 and torch, so mostly with PYTHON= VENV=
 	@$(RUN) benchmarks/gemm_h200.py
+	@$(RUN) benchmarks/epilogues_h200.py
+	@$(RUN) benchmarks/attention_h200.py
 
 clean:  ## remove the environment and caches
 	rm -rf .venv .pytest_cache .ruff_cache .hypothesis build dist
