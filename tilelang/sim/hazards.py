@@ -23,7 +23,7 @@ from tilelang.errors import HazardError, Span
 from tilelang.ir import device
 from tilelang.ir.buffer import Buffer
 from tilelang.ir.walk import walk
-from tilelang.sim.clocks import ASYNC_GLOBAL, ASYNC_SHARED, GENERIC, Clocks, Components, agents_of
+from tilelang.sim.clocks import ASYNC_GLOBAL, ASYNC_SHARED, GENERIC, IN_TIME, Clocks, Components, agents_of
 from tilelang.sim.edges import Record, describe, report
 from tilelang.sim.history import Conflict, History
 from tilelang.sim.memory import CHUNK_BYTES, WINDOW_BASE, Access
@@ -201,6 +201,7 @@ class Hazards(Watch):
         of_reads = known[ASYNC_SHARED if self.strict_war else GENERIC]
         self._async(starts, known[ASYNC_SHARED], of_reads, phases.component, barrier.phase + 1, record)
         phases.loaded = (barrier.phase + 1, record)
+        np.maximum(phases.view[IN_TIME], self.clocks.issue(int(agents[0])), out=phases.view[IN_TIME])
 
     def tma_store(self, strand: Strand, starts: np.ndarray, access: Access) -> None:
         agents = self._agents(strand)
@@ -335,7 +336,7 @@ class Hazards(Watch):
         phases = self.phases[barrier]
         phases.view[:, phases.component] = barrier.phase
         for agent, time, target, span, who in phases.waits:
-            if target == barrier.phase - 1 and phases.view[GENERIC, agent] < time:
+            if target == barrier.phase - 1 and phases.view[IN_TIME, agent] < time:
                 raise _slips(barrier, span, f"nothing keeps phase {barrier.phase - 1} of {barrier.name} from completing before {who} "
                              f"has waited for phase {target - 1}, and that wait then misses its phase")  # fmt: skip
         phases.waits = [wait for wait in phases.waits if wait[2] >= barrier.phase]
@@ -375,11 +376,11 @@ class Hazards(Watch):
 
     def _targets(self, phases: _Phases, agents: np.ndarray, parity: int) -> np.ndarray:
         """How many phases each agent needs to have completed for its wait to return, going by what it knows."""
-        known = self.clocks.known[GENERIC, agents, phases.component]
+        known = self.clocks.known[IN_TIME, agents, phases.component]
         return known + ((known & 1) == parity)
 
     def _least(self, phases: _Phases, agents: np.ndarray) -> int:
-        return int(self.clocks.known[GENERIC, agents, phases.component].min())
+        return int(self.clocks.known[IN_TIME, agents, phases.component].min())
 
     def _require_phase(self, barrier: Mbarrier, agents: np.ndarray, strand: Strand, what: str) -> None:
         known = self._least(self.phases[barrier], agents)

@@ -1,0 +1,430 @@
+"""Small kernels that use every kind of synchronisation the compiler emits, for counting which of their mutants are noticed.
+
+Each takes (stages, trips, tiles): the depth of its pipeline, the k steps of one tile, and the tiles that a block computes one after
+the other.  Tiles are 64 x 64 x 16 or smaller; arrays hold small integers, so that results are exact.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import tilelang.language as T
+from tilelang.ir import device as d
+from tilelang.ir.tile import Kernel
+from tilelang.sim.equivalence import Facts, Ring
+from tilelang.sim.mutate import Mutant
+
+M, N, K = 64, 64, 16
+
+
+@dataclass(frozen=True)
+class Shape:
+    """How deep, how long, how often."""
+
+    stages: int
+    trips: int
+    tiles: int = 1
+
+    def __str__(self) -> str:
+        return f"S{self.stages} K{self.trips} W{self.tiles}"
+
+
+def gemm(s: Shape) -> Kernel:
+    @T.prim_func
+    def kernel(A: T.Tensor((M, s.trips * K), "float16"), B: T.Tensor((s.trips * K, N), "float16"), C: T.Tensor((M, N), "float16")):
+        with T.Kernel(1, threads=128) as bx:
+            A_s, B_s = T.alloc_shared((M, K), "float16"), T.alloc_shared((K, N), "float16")
+            acc = T.alloc_fragment((M, N), "float32")
+            T.clear(acc)
+            for k in T.Pipelined(s.trips, num_stages=s.stages):
+                T.copy(A[0, k * K], A_s)
+                T.copy(B[k * K, 0], B_s)
+                T.gemm(A_s, B_s, acc)
+            T.copy(acc, C[bx * M, 0])
+
+    return kernel
+
+
+def gemm_transposed(s: Shape) -> Kernel:
+    @T.prim_func
+    def kernel(A: T.Tensor((s.trips * K, M), "float16"), B: T.Tensor((32, s.trips * K), "float16"), C: T.Tensor((M, 32), "float32")):
+        with T.Kernel(1, threads=128) as bx:
+            A_s, B_s = T.alloc_shared((K, M), "float16"), T.alloc_shared((32, K), "float16")
+            acc = T.alloc_fragment((M, 32), "float32")
+            T.clear(acc)
+            for k in T.Pipelined(s.trips, num_stages=s.stages):
+                T.copy(A[k * K, 0], A_s)
+                T.copy(B[0, k * K], B_s)
+                T.gemm(A_s, B_s, acc, transpose_A=True, transpose_B=True)
+            T.copy(acc, C[bx * M, 0])
+
+    return kernel
+
+
+def gemm_two_warpgroups(s: Shape) -> Kernel:
+    @T.prim_func
+    def kernel(A: T.Tensor((M, s.trips * K), "float16"), B: T.Tensor((s.trips * K, N), "float16"), C: T.Tensor((M, N), "float16")):
+        with T.Kernel(1, threads=256) as bx:
+            A_s, B_s = T.alloc_shared((M, K), "float16"), T.alloc_shared((K, N), "float16")
+            C_s, acc = T.alloc_shared((M, N), "float16"), T.alloc_fragment((M, N), "float32")
+            T.clear(acc)
+            for k in T.Pipelined(s.trips, num_stages=s.stages):
+                T.copy(A[0, k * K], A_s)
+                T.copy(B[k * K, 0], B_s)
+                T.gemm(A_s, B_s, acc)
+            T.copy(acc, C_s)
+            T.copy(C_s, C[bx * M, 0])
+
+    return kernel
+
+
+def persistent(s: Shape) -> Kernel:
+    @T.prim_func
+    def kernel(
+        A: T.Tensor((s.tiles * M, s.trips * K), "float16"), B: T.Tensor((s.trips * K, N), "float16"),
+        C: T.Tensor((s.tiles * M, N), "float16"),
+    ):  # fmt: skip
+        with T.Kernel(1, threads=128) as bx:
+            A_s, B_s = T.alloc_shared((M, K), "float16"), T.alloc_shared((K, N), "float16")
+            acc = T.alloc_fragment((M, N), "float32")
+            for t in T.serial(s.tiles):
+                T.clear(acc)
+                for k in T.Pipelined(s.trips, num_stages=s.stages):
+                    T.copy(A[t * M, k * K], A_s)
+                    T.copy(B[k * K, bx * N], B_s)
+                    T.gemm(A_s, B_s, acc)
+                T.copy(acc, C[t * M, 0])
+
+    return kernel
+
+
+def persistent_scaled(s: Shape) -> Kernel:
+    """The epilogue reads a bias that was loaded for this tile, and leaves through the author's own shared tile."""
+
+    @T.prim_func
+    def kernel(
+        A: T.Tensor((s.tiles * M, s.trips * K), "float16"), B: T.Tensor((s.trips * K, N), "float16"),
+        bias: T.Tensor((s.tiles, N), "float32"), C: T.Tensor((s.tiles * M, N), "float16"),
+    ):  # fmt: skip
+        with T.Kernel(1, threads=128) as bx:
+            A_s, B_s = T.alloc_shared((M, K), "float16"), T.alloc_shared((K, N), "float16")
+            acc, C_s = T.alloc_fragment((M, N), "float32"), T.alloc_shared((M, N), "float16")
+            for t in T.serial(s.tiles):
+                T.clear(acc)
+                for k in T.Pipelined(s.trips, num_stages=s.stages):
+                    T.copy(A[t * M, k * K], A_s)
+                    T.copy(B[k * K, bx * N], B_s)
+                    T.gemm(A_s, B_s, acc)
+                for i, j in T.Parallel(M, N):
+                    acc[i, j] = T.max(acc[i, j] + bias[t, j], 0)
+                T.copy(acc, C_s)
+                T.copy(C_s, C[t * M, 0])
+
+    return kernel
+
+
+def two_gemms(s: Shape) -> Kernel:
+    """Two products an iteration that share an operand."""
+
+    @T.prim_func
+    def kernel(
+        A: T.Tensor((M, s.trips * K), "float16"), B: T.Tensor((s.trips * K, N), "float16"), D: T.Tensor((s.trips * K, 32), "float16"),
+        C: T.Tensor((M, N), "float16"), E: T.Tensor((M, 32), "float32"),
+    ):  # fmt: skip
+        with T.Kernel(1, threads=128) as bx:
+            A_s, B_s, D_s = T.alloc_shared((M, K), "float16"), T.alloc_shared((K, N), "float16"), T.alloc_shared((K, 32), "float16")
+            acc, acc2 = T.alloc_fragment((M, N), "float32"), T.alloc_fragment((M, 32), "float32")
+            T.clear(acc)
+            T.clear(acc2)
+            for k in T.Pipelined(s.trips, num_stages=s.stages):
+                T.copy(A[0, k * K], A_s)
+                T.copy(B[k * K, 0], B_s)
+                T.copy(D[k * K, 0], D_s)
+                T.gemm(A_s, B_s, acc)
+                T.gemm(A_s, D_s, acc2)
+            T.copy(acc, C[bx * M, 0])
+            T.copy(acc2, E[bx * M, 0])
+
+    return kernel
+
+
+def two_loops(s: Shape) -> Kernel:
+    """Two pipelined loops one after the other through one ring."""
+
+    @T.prim_func
+    def kernel(A: T.Tensor((M, s.trips * K), "float16"), B: T.Tensor((s.trips * K, N), "float16"), C: T.Tensor((M, N), "float32")):
+        with T.Kernel(1, threads=128) as bx:
+            A_s, B_s = T.alloc_shared((M, K), "float16"), T.alloc_shared((K, N), "float16")
+            acc = T.alloc_fragment((M, N), "float32")
+            T.clear(acc)
+            for k in T.Pipelined(s.trips, num_stages=s.stages):
+                T.copy(A[0, k * K], A_s)
+                T.copy(B[k * K, 0], B_s)
+                T.gemm(A_s, B_s, acc)
+            for k in T.Pipelined(s.trips, num_stages=s.stages):
+                T.copy(A[0, k * K], A_s)
+                T.copy(B[k * K, 0], B_s)
+                T.gemm(A_s, B_s, acc)
+            T.copy(acc, C[bx * M, 0])
+
+    return kernel
+
+
+def resident(s: Shape) -> Kernel:
+    """One operand loaded once, outside the loop, and a result stored in each iteration."""
+
+    @T.prim_func
+    def kernel(Q: T.Tensor((M, K), "float16"), B: T.Tensor((s.trips * 32, K), "float16"), C: T.Tensor((M, s.trips * 32), "float16")):
+        with T.Kernel(1, threads=128) as bx:
+            Q_s, B_s = T.alloc_shared((M, K), "float16"), T.alloc_shared((32, K), "float16")
+            acc = T.alloc_fragment((M, 32), "float32")
+            T.copy(Q[bx * M, 0], Q_s)
+            for k in T.Pipelined(s.trips, num_stages=s.stages):
+                T.copy(B[k * 32, 0], B_s)
+                T.gemm(Q_s, B_s, acc, transpose_B=True, clear_accum=True)
+                T.copy(acc, C[0, k * 32])
+
+    return kernel
+
+
+def attention(s: Shape) -> Kernel:
+    """Scores to registers, from there into the second product; K and V in rings of their own."""
+
+    @T.prim_func
+    def kernel(
+        Q: T.Tensor((M, 16), "float16"), Ks: T.Tensor((s.trips * 16, 16), "float16"), V: T.Tensor((s.trips * 16, 32), "float16"),
+        O: T.Tensor((M, 32), "float16"),  # noqa: E741
+    ):  # fmt: skip
+        with T.Kernel(1, threads=128) as bx:
+            Q_s, K_s, V_s = (T.alloc_shared(shape, "float16") for shape in ((M, 16), (16, 16), (16, 32)))
+            scores, probs = T.alloc_fragment((M, 16), "float32"), T.alloc_fragment((M, 16), "float16")
+            acc, top = T.alloc_fragment((M, 32), "float32"), T.alloc_fragment((M,), "float32")
+            T.copy(Q[bx * M, 0], Q_s)
+            T.clear(acc)
+            T.fill(top, 0)
+            for k in T.Pipelined(s.trips, num_stages=s.stages):
+                T.copy(Ks[k * 16, 0], K_s)
+                T.gemm(Q_s, K_s, scores, transpose_B=True, clear_accum=True)
+                T.reduce_max(scores, top, dim=1, clear=False)
+                for i, j in T.Parallel(M, 16):
+                    probs[i, j] = T.min(scores[i, j], 1)
+                T.copy(V[k * 16, 0], V_s)
+                T.gemm(probs, V_s, acc)
+            for i, j in T.Parallel(M, 32):
+                acc[i, j] = acc[i, j] + top[i]
+            T.copy(acc, O[bx * M, 0])
+
+    return kernel
+
+
+def chained(s: Shape) -> Kernel:
+    """The first product goes through shared memory to be an operand of the second."""
+
+    @T.prim_func
+    def kernel(
+        Q: T.Tensor((M, 16), "float16"), Ks: T.Tensor((s.trips * 16, 16), "float16"), V: T.Tensor((s.trips * 16, 32), "float16"),
+        O: T.Tensor((M, 32), "float16"),  # noqa: E741
+    ):  # fmt: skip
+        with T.Kernel(1, threads=128) as bx:
+            Q_s, K_s, V_s, S_s = (T.alloc_shared(shape, "float16") for shape in ((M, 16), (16, 16), (16, 32), (M, 16)))
+            scores, acc = T.alloc_fragment((M, 16), "float32"), T.alloc_fragment((M, 32), "float32")
+            T.copy(Q[bx * M, 0], Q_s)
+            T.clear(acc)
+            for k in T.Pipelined(s.trips, num_stages=s.stages):
+                T.copy(Ks[k * 16, 0], K_s)
+                T.gemm(Q_s, K_s, scores, transpose_B=True, clear_accum=True)
+                T.copy(scores, S_s)
+                T.copy(V[k * 16, 0], V_s)
+                T.gemm(S_s, V_s, acc)
+            T.copy(acc, O[bx * M, 0])
+
+    return kernel
+
+
+def pipelined_copies(s: Shape) -> Kernel:
+    """The TMA store is itself the last reader of a slot."""
+
+    @T.prim_func
+    def kernel(A: T.Tensor((s.trips * 16, 64), "float16"), B: T.Tensor((s.trips * 16, 64), "float16")):
+        with T.Kernel(1, threads=128) as bx:
+            A_s = T.alloc_shared((16, 64), "float16")
+            for k in T.Pipelined(s.trips, num_stages=s.stages):
+                T.copy(A[k * 16, bx * 64], A_s)
+                T.copy(A_s, B[k * 16, 0])
+
+    return kernel
+
+
+def elementwise(s: Shape) -> Kernel:
+    """Threads read what TMA brought, and store to global memory themselves."""
+
+    @T.prim_func
+    def kernel(A: T.Tensor((s.trips * 16, 64), "float16"), B: T.Tensor((s.trips * 16, 64), "float32")):
+        with T.Kernel(1, threads=128) as bx:
+            A_s = T.alloc_shared((16, 64), "float16")
+            for k in T.Pipelined(s.trips, num_stages=s.stages):
+                T.copy(A[k * 16, bx * 64], A_s)
+                for i, j in T.Parallel(16, 64):
+                    B[k * 16 + i, j] = T.cast(A_s[i, j], "float32") * 2
+
+    return kernel
+
+
+def transpose(s: Shape) -> Kernel:
+    """Written by rows, read by columns, tile after tile through one piece of shared memory."""
+
+    @T.prim_func
+    def kernel(A: T.Tensor((s.trips * 32, 32), "float32"), B: T.Tensor((32, s.trips * 32), "float32")):
+        with T.Kernel(1, threads=128) as bx:
+            tile = T.alloc_shared((32, 32), "float32")
+            for k in T.serial(s.trips):
+                for i, j in T.Parallel(32, 32):
+                    tile[i, j] = A[k * 32 + i, bx * 32 + j]
+                for i, j in T.Parallel(32, 32):
+                    B[i, k * 32 + j] = tile[j, i]
+
+    return kernel
+
+
+def row_sums(s: Shape) -> Kernel:
+    """Rows of a shared tile that all warps share: partial sums meet in shared memory."""
+
+    @T.prim_func
+    def kernel(A: T.Tensor((s.trips * 4, 256), "float32"), B: T.Tensor((s.trips * 4,), "float32")):
+        with T.Kernel(1, threads=128) as bx:
+            tile, sums = T.alloc_fragment((4, 256), "float32"), T.alloc_fragment((4,), "float32")
+            for k in T.serial(s.trips):
+                for i, j in T.Parallel(4, 256):
+                    tile[i, j] = A[k * 4 + i, bx * 256 + j]
+                T.reduce_sum(tile, sums, dim=1)
+                for i in T.Parallel(4):
+                    B[k * 4 + i] = sums[i]
+
+    return kernel
+
+
+PIPELINED = (Shape(2, 1), Shape(3, 2), Shape(2, 2), Shape(2, 3), Shape(3, 4), Shape(2, 4), Shape(1, 3))
+"""K < S, K = S, K % S != 0, K % 2S != 0, and K a multiple of 2S."""
+PERSISTENT = (Shape(3, 2, 1), Shape(4, 1, 2), Shape(2, 2, 2), Shape(2, 3, 2), Shape(2, 4, 2), Shape(3, 2, 3))
+SERIAL = (Shape(1, 1), Shape(1, 2), Shape(1, 3))
+
+
+# ---- what makes a mutant equivalent ---------------------------------------------------------------------------------------------
+
+Match = Callable[[Mutant], bool]
+
+
+def _of(kind: type[d.Stmt], *actions: str, index: int | None = None, near: str | None = None, passed: str | None = None) -> Match:
+    """Mutants of one kind of statement; `index` counts among those that are otherwise alike."""
+    return lambda m: (
+        m.kind is kind and m.action in actions and index in (None, m.index) and near in (None, m.near) and passed in (None, m.passed)
+    )
+
+
+def _rings(s: Shape, *prefixes: str, resident: str = "") -> dict[str, Ring]:
+    rings = {prefix: Ring(s.stages, s.trips * s.tiles) for prefix in prefixes}
+    return rings | ({resident: Ring(1, 1)} if resident else {})
+
+
+def _persistent_facts(s: Shape) -> Facts:
+    """The first barrier of the epilogue keeps the store of the tile before from being overwritten.  With more k steps than stages a
+    slot is released, after that store, and filled again before the epilogue: the barrier is not needed then."""
+    unneeded = s.tiles == 1 or s.trips > s.stages
+    return Facts(_rings(s, ""), (
+        (_of(d.NamedBarrierSync, "delete", index=0), unneeded),
+        (_of(d.NamedBarrierSync, "later", passed="Unroll"), unneeded),
+        (_of(d.NamedBarrierSync, "earlier"), True),
+    ))  # fmt: skip
+
+
+def _resident_facts(s: Shape) -> Facts:
+    """The first barrier of the store keeps the one of the iteration before from being overwritten."""
+    once = s.trips == 1
+    return Facts(_rings(s, "B_s_", resident="Q_s_"), (
+        (_of(d.NamedBarrierSync, "delete", index=0), once),
+        (_of(d.NamedBarrierSync, "later", passed="Unroll"), once),
+    ))  # fmt: skip
+
+
+def _two_gemms_facts(s: Shape) -> Facts:
+    """The producer refills A first, and A is released after a wait that covers both products, by when all three slots have been full:
+    the first product needs no wait of its own, and the bytes of B and D may be expected before their slots are free.  The second
+    accumulator is not touched in the loop, so the first fence serves both."""
+    first, second = "B_s_empty", "A_s_empty"
+    return Facts(_rings(s, "A_s_", "B_s_", "D_s_"), (
+        (lambda m: m.kind is d.MbarrierWait and m.passed == "MbarrierExpectTx" and m.target in ("B_s_empty", "D_s_empty"), True),
+        (_of(d.WgmmaCommitGroup, "delete", "earlier", "later", near=first), True),
+        (_of(d.WgmmaWaitGroup, "delete", "later", "pending+1", near=first), True),
+        (_of(d.WgmmaFence, "delete", "later", near=second), True),
+    ))  # fmt: skip
+
+
+def _two_loops_facts(s: Shape) -> Facts:
+    """What the first loop leaves in flight the second one's waits cover, before anything touches the accumulator; only the release of
+    its slots comes too early."""
+    ring = Ring(s.stages, 2 * s.trips, (range(s.trips), range(s.trips, 2 * s.trips)))
+    fresh = not ring.reused(ring.parts[0])
+    return Facts({"": ring}, (
+        (_of(d.WgmmaCommitGroup, "delete", "earlier", "later", index=0), fresh),
+        (_of(d.WgmmaWaitGroup, "delete", "pending+1", index=0), fresh),
+        (_of(d.WgmmaFence, "delete", "later", index=1), True),
+    ))  # fmt: skip
+
+
+def _chained_facts(s: Shape) -> Facts:
+    """Each warp reads the rows of scores that it wrote itself, so nothing is overwritten before the next scores.  The result's tile
+    shares memory with the first slot of V: the barrier before it is needed where the last product reads that slot."""
+    other_slot = (s.trips - 1) % s.stages != 0
+    return Facts(_rings(s, "K_s_", "V_s_", resident="Q_s_"), (
+        (_of(d.NamedBarrierSync, "delete", index=0), other_slot),
+        (_of(d.NamedBarrierSync, "later", passed="Unroll"), other_slot),
+        (_of(d.NamedBarrierSync, "delete", index=2), True),
+        (_of(d.NamedBarrierSync, "later", passed="StoreMatrix"), True),
+        (_of(d.WgmmaFence, "delete", "later", near="V_s_empty"), True),
+    ))  # fmt: skip
+
+
+def _pipelined_copies_facts(s: Shape) -> Facts:
+    """The lane that issues the store is the one that releases the slot."""
+    return Facts(_rings(s, ""), ((_of(d.SyncWarp, "delete", "earlier", "later"), True),))
+
+
+def _transpose_facts(s: Shape) -> Facts:
+    """The barrier at the top of the loop is for what the iteration before left behind."""
+    once = s.trips == 1
+    return Facts({}, ((_of(d.SyncThreads, "delete", "later", index=0), once),))
+
+
+def _row_sums_facts(s: Shape) -> Facts:
+    """As in `transpose`; before that barrier stand loads from global memory, which it has nothing to do with."""
+    return Facts({}, ((_of(d.SyncThreads, "earlier", index=0), True), *_transpose_facts(s).own))
+
+
+def _plain_facts(s: Shape) -> Facts:
+    return Facts(_rings(s, ""))
+
+
+@dataclass(frozen=True)
+class Subject:
+    make: Callable[[Shape], Kernel]
+    shapes: tuple[Shape, ...]
+    facts: Callable[[Shape], Facts]
+
+
+SUBJECTS: dict[str, Subject] = {
+    "gemm": Subject(gemm, PIPELINED, _plain_facts),
+    "gemm_transposed": Subject(gemm_transposed, PIPELINED, _plain_facts),
+    "gemm_two_warpgroups": Subject(gemm_two_warpgroups, PIPELINED, _plain_facts),
+    "persistent": Subject(persistent, PERSISTENT, _persistent_facts),
+    "persistent_scaled": Subject(persistent_scaled, PERSISTENT, _persistent_facts),
+    "two_gemms": Subject(two_gemms, PIPELINED, _two_gemms_facts),
+    "two_loops": Subject(two_loops, PIPELINED, _two_loops_facts),
+    "resident": Subject(resident, PIPELINED, _resident_facts),
+    "attention": Subject(attention, PIPELINED, lambda s: Facts(_rings(s, "K_s_", "V_s_", resident="Q_s_"))),
+    "chained": Subject(chained, PIPELINED, _chained_facts),
+    "pipelined_copies": Subject(pipelined_copies, PIPELINED, _pipelined_copies_facts),
+    "elementwise": Subject(elementwise, PIPELINED, _plain_facts),
+    "transpose": Subject(transpose, SERIAL, _transpose_facts),
+    "row_sums": Subject(row_sums, SERIAL, _row_sums_facts),
+}
