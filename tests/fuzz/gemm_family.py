@@ -104,6 +104,8 @@ def _fits(o: Options) -> bool:
     accumulators = 2 if o.loop in ("gated", "chained") else 1
     if block_m * block_n > 192 * 160 or accumulators * block_m * block_n / o.threads > ACCUMULATOR_REGISTERS:
         return False
+    if o.load == "slice" and o.loop in ("resident", "prologue") and o.shape[2] < o.tile[2]:
+        return False  # a slice with constant bounds must lie inside its tensor
     if o.a_from == "registers" and (o.transpose_a or block_m < 64 * o.threads // 128):
         return False
     return (_splits(o) or is_odd(o.tile)) and _shared_bytes(o) <= SHARED_BYTES

@@ -1,13 +1,15 @@
 """Programs that live in files: how one is loaded, which arrays it gets, how it is run.
 
 A file holds a kernel `program`, or a function `program(...)` that returns one, and in `CASES` the arguments to call it with.
-`SCALARS` gives scalar parameters their numbers.  Tensors are filled by their names: `O...` and `C` are outputs and begin as
-`UNTOUCHED`, `index...` holds numbers below `INDEX_LIMIT`, everything else integers of at most `SMALL`.
+`SCALARS` gives scalar parameters their numbers; `REFUSED` is the code with which the compiler may refuse the program.
+Tensors are filled by their names: `O...` and `C` are outputs and begin as `UNTOUCHED`, `index...` holds numbers below
+`INDEX_LIMIT`, everything else integers of at most `SMALL`.
 """
 from __future__ import annotations
 
 import importlib.util
 import itertools
+import re
 import zlib
 from collections.abc import Sequence
 from pathlib import Path
@@ -38,6 +40,12 @@ def cases(path: Path) -> tuple[dict[str, Any], ...]:
     """The arguments of each program of a file; one empty set for a file that holds a single kernel."""
     text = path.read_text()
     return tuple(load(path).CASES) if "\nCASES" in text else ({},)
+
+
+def expected_refusal(path: Path) -> str:
+    """The code that `REFUSED` of a file names, empty without; read from the text, since the file itself may raise that error."""
+    found = re.search(r'^REFUSED = "(TL\d{3})"$', path.read_text(), re.MULTILINE)
+    return found.group(1) if found else ""
 
 
 def arrays(kernel: Kernel, seed: int = 0) -> Arrays:
