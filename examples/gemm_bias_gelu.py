@@ -27,9 +27,8 @@ def gemm_bias_gelu(M, N, K, block_M=128, block_N=128, block_K=64, num_stages=3, 
             for i, j in T.Parallel(block_M, block_N):
                 acc[i, j] += bias[bx * block_N + j]
             for i, j in T.Parallel(block_M, block_N):
-                # x (1 + tanh(y)) / 2 is x / (1 + exp(-2 y)), here with exp2
-                y = acc[i, j] * (1 + 0.044715 * acc[i, j] * acc[i, j]) * 0.7978845608
-                acc[i, j] = acc[i, j] / (1 + T.exp2(y * -2.885390082))
+                # x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x**3))) / 2, for (1 + tanh(y)) / 2 = sigmoid(2 y)
+                acc[i, j] *= T.sigmoid(acc[i, j] * (1.5957691216 + 0.0713548163 * acc[i, j] * acc[i, j]))
             T.copy(acc, C[by * block_M, bx * block_N])
 
     return layer

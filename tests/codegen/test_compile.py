@@ -147,11 +147,12 @@ CALLS = {
     ],
     "tl_mbarrier.cuh": [
         "tl::mbarrier_init(bar, 1)", "tl::fence_mbarrier_init()", "tl::mbarrier_arrive(bar)",
-        "tl::mbarrier_arrive_expect_tx(bar, 16)",
+        "tl::mbarrier_arrive_expect_tx(bar, 16)", "tl::mbarrier_expect_tx(bar, 16)",
         "i = tl::mbarrier_try_wait(bar, 0)",
     ],
     "tl_memory.cuh": [
         *(f"tl::load_global<{n}>({to}, out, i > 0)" for n in (1, 2, 4) for to in ("w", "v", "x")),
+        *(f"tl::load_global_constant<{n}>({to}, out, i > 0)" for n in (1, 2, 4) for to in ("w", "v", "x")),
         *(f"tl::load_shared<{n}>({to}, u)" for n in (1, 2, 4) for to in ("w", "v", "x")),
         *(f"tl::store_{where}, {', '.join([value] * n)})" for n in (1, 2, 4) for value in "ufi" for where in WHERE),
         "u = tl::load_shared_b8(u)", "u = tl::load_shared_b16(u)", "tl::store_shared_b8(u, u)", "tl::store_shared_b16(u, u)",

@@ -5,18 +5,20 @@ instruction.  It is the same for the same kernel in every process.
 """
 from __future__ import annotations
 
-from tilelang.codegen.expressions import TL_TYPES, c_type, storage_type
+from tilelang.codegen.c_types import TL_TYPES, c_type, storage_type
 from tilelang.codegen.headers import needed
-from tilelang.codegen.ops import Out
+from tilelang.codegen.ops import EMIT
+from tilelang.codegen.out import Out
 from tilelang.ir import device as d
 from tilelang.ir.buffer import Buffer
 from tilelang.ir.walk import walk
 
 WARP_THREADS = 32
 
+
 def emit(kernel: d.DeviceKernel) -> str:
     """The kernel's CUDA text, with `#include` lines for our headers (`codegen.headers` has their texts)."""
-    out = Out()
+    out = Out(EMIT)
     nodes = tuple(walk(kernel.setup)) + tuple(node for role in kernel.roles for node in walk(role.body))
     for line in kernel.title.splitlines():
         out.text.line(f"// {line}")
@@ -114,8 +116,6 @@ def _roles(kernel: d.DeviceKernel, out: Out) -> None:
         condition = "" if last else f"if (warp < {end}) " if start == 0 else f"if (warp >= {start} && warp < {end}) "
         out.first_warp = start
         out.text.line(f"{'} else ' if i else ''}{condition}{{  // {role.text or role.name}")
-        with out.text.indented(), out.names.scope():
+        with out.inner():
             out.body(role.body)
     out.text.line("}")
-
-

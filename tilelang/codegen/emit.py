@@ -7,17 +7,19 @@ from contextlib import contextmanager
 
 INDENT = "  "
 
-# C++ keywords, the names our text uses itself, and macros that plain nvcc brings; a user's name that is one of these gets a suffix.
-RESERVED = frozenset(
-    """alignas alignof and and_eq asm auto bitand bitor bool break case catch char class compl const constexpr const_cast continue
-    decltype default delete do double dynamic_cast else enum explicit export extern false float for friend goto if inline int long
-    mutable namespace new noexcept not not_eq nullptr operator or or_eq private protected public register reinterpret_cast return
-    short signed sizeof static static_assert static_cast struct switch template this throw true try typedef typeid typename union
-    unsigned using virtual void volatile wchar_t while xor xor_eq tl min max threadIdx blockIdx blockDim gridDim warpSize
-    shared_memory CUtensorMap uint8_t uint16_t uint32_t uint64_t int8_t int16_t int32_t int64_t half main
-    abs expf logf log2f sqrtf rsqrtf tanhf floorf ceilf fabsf rintf truncf sinf cosf erff fminf fmaxf powf
-    NULL EOF INFINITY NAN HUGE_VAL assert stdin stdout stderr linux unix""".split()
-)
+# C++ keywords, the names our text uses itself, and macros that plain nvcc brings; a user's name that is one of these gets a
+# suffix.
+_KEYWORDS = """alignas alignof and and_eq asm auto bitand bitor bool break case catch char class compl const constexpr
+    const_cast continue decltype default delete do double dynamic_cast else enum explicit export extern false float for
+    friend goto if inline int long mutable namespace new noexcept not not_eq nullptr operator or or_eq private protected
+    public register reinterpret_cast return short signed sizeof static static_assert static_cast struct switch template this
+    throw true try typedef typeid typename union unsigned using virtual void volatile wchar_t while xor xor_eq"""
+_OURS = """tl min max threadIdx blockIdx blockDim gridDim warpSize shared_memory CUtensorMap uint8_t uint16_t uint32_t
+    uint64_t int8_t int16_t int32_t int64_t half main abs expf logf log2f sqrtf rsqrtf tanhf floorf ceilf fabsf rintf truncf
+    sinf cosf erff fminf fmaxf powf exp log log2 sqrt rsqrt tanh floor ceil fabs rint trunc sin cos erf fmin fmax pow
+    memcpy"""
+_MACROS = "NULL EOF INFINITY NAN HUGE_VAL assert stdin stdout stderr linux unix"
+RESERVED = frozenset(f"{_KEYWORDS} {_OURS} {_MACROS}".split())
 
 
 class Names:
@@ -72,15 +74,6 @@ class Text:
 
     def line(self, text: str = "") -> None:
         self._lines.append(INDENT * self._depth + text if text else "")
-
-    @contextmanager
-    def block(self, opening: str, closing: str = "}") -> Iterator[None]:
-        """`opening {`, what is written inside one level deeper, and the closing brace."""
-        self.line(f"{opening} {{")
-        self._depth += 1
-        yield
-        self._depth -= 1
-        self.line(closing)
 
     @contextmanager
     def indented(self) -> Iterator[None]:

@@ -1,11 +1,12 @@
 """Expressions of device IR as C++, with no more parentheses than they need."""
 from __future__ import annotations
 
-import math
-import struct
 from collections.abc import Callable
+from enum import IntEnum
 
+from tilelang.codegen.c_types import TL_TYPES, c_type, is_narrow, wrapper_name
 from tilelang.codegen.emit import Names
+from tilelang.codegen.literals import literal
 from tilelang.errors import InternalError
 from tilelang.ir import device, expr
 from tilelang.ir.arith import bounds
@@ -13,41 +14,39 @@ from tilelang.ir.expr import Expr
 from tilelang.ir.packed import part_of, register_of
 from tilelang.ir.types import DType
 
-C_TYPES = {
-    "bool": "bool", "int8": "signed char", "int16": "short", "int32": "int", "int64": "long long",
-    "uint8": "unsigned char", "uint16": "unsigned short", "uint32": "uint32_t", "uint64": "uint64_t",
-    "float16": "float", "bfloat16": "float", "float8_e4m3fn": "float", "float8_e5m2": "float", "float32": "float", "float64": "double",
-}  # fmt: skip
-TL_TYPES = {"float16": "f16", "bfloat16": "bf16", "float8_e4m3fn": "e4m3", "float8_e5m2": "e5m2"}
-# How elements lie in memory.
-STORAGE_TYPES = {
-    "float16": "uint16_t", "bfloat16": "uint16_t", "float8_e4m3fn": "uint8_t", "float8_e5m2": "uint8_t", "bool": "uint8_t",
-}  # fmt: skip
+
+class Binding(IntEnum):
+    """How tightly C++'s operators bind, from the loosest up."""
+
+    SELECT = 2
+    OR = 3
+    AND = 4
+    BIT_OR = 5
+    BIT_XOR = 6
+    BIT_AND = 7
+    EQUAL = 9
+    LESS = 10
+    SHIFT = 11
+    SUM = 12
+    PRODUCT = 13
+    UNARY = 15
+    ATOM = 20
 
 
-def storage_type(dtype: DType) -> str:
-    """The C++ type of an element in memory."""
-    return STORAGE_TYPES.get(dtype) or c_type(dtype)
-
-
-# C++ operator and its precedence; a higher number binds tighter.
 _BINARY = {
-    "*": ("*", 13), "/": ("/", 13), "+": ("+", 12), "-": ("-", 12), "<<": ("<<", 11), ">>": (">>", 11),
-    "&": ("&", 7), "^": ("^", 6), "|": ("|", 5), "and": ("&&", 4), "or": ("||", 3),
-    "//": ("/", 13), "%": ("%", 13),  # of unsigned integers, where C++'s are floor division and its remainder
+    "*": ("*", Binding.PRODUCT), "/": ("/", Binding.PRODUCT), "+": ("+", Binding.SUM), "-": ("-", Binding.SUM),
+    "<<": ("<<", Binding.SHIFT), ">>": (">>", Binding.SHIFT), "&": ("&", Binding.BIT_AND), "^": ("^", Binding.BIT_XOR),
+    "|": ("|", Binding.BIT_OR), "and": ("&&", Binding.AND), "or": ("||", Binding.OR),
+    # Where nothing is negative, or unsigned: there C++'s are floor division and its remainder.
+    "//": ("/", Binding.PRODUCT), "%": ("%", Binding.PRODUCT),
 }  # fmt: skip
-_COMPARE = {"<": 10, "<=": 10, ">": 10, ">=": 10, "==": 9, "!=": 9}
-_ATOM, _UNARY, _SELECT = 20, 15, 2
-_FLOAT_CALLS = {"min": "fminf", "max": "fmaxf", "pow": "powf", "//": "tl::floor_div", "%": "tl::floor_mod"}
+_COMPARE: dict[str, Binding] = dict.fromkeys(("<", "<=", ">", ">="), Binding.LESS) | dict.fromkeys(("==", "!="), Binding.EQUAL)
+_FLOOR_CALLS = {"//": "tl::floor_div", "%": "tl::floor_mod"}
+_FLOAT_CALLS = {"min": "fminf", "max": "fmaxf", "pow": "powf", **_FLOOR_CALLS}
+_BITS_OF = {"float32": "__float_as_int", "float64": "__double_as_longlong"}
+_FROM_BITS = {"float32": "__int_as_float", "float64": "__longlong_as_double"}
 # Operators whose mixing with + - * C++ programmers misread; their operands are always parenthesised.
 _CAREFUL = {"<<", ">>", "&", "^", "|"}
-
-
-def c_type(dtype: DType) -> str:
-    """The C++ type of a scalar of device code."""
-    if dtype not in C_TYPES:
-        raise InternalError(f"no C++ type for a {dtype} scalar", code="TL901")
-    return C_TYPES[dtype]
 
 
 class Printer:
@@ -79,8 +78,9 @@ class Printer:
 
     def exact(self, value: Expr, above: int = 0) -> str:
         """As `text`, where no other operand brings the value to its type: an unsigned constant says that it is one."""
-        unsigned = isinstance(value, expr.Const) and value.dtype == "uint32"
-        return f"{value.value}u" if unsigned else self.text(value, above)  # type: ignore[attr-defined]
+        if isinstance(value, expr.Const) and value.dtype == "uint32":
+            return f"{value.value}u"
+        return self.text(value, above)
 
     def pair(self, a: Expr, b: Expr, above_a: int = 0, above_b: int = 0) -> tuple[str, str]:
         """Two operands of one dtype, of which at most one is a number that takes its type from the other."""
@@ -88,79 +88,61 @@ class Printer:
 
 
 def _const(_: Printer, value: expr.Const) -> tuple[str, int]:
-    number, dtype = value.value, value.dtype
-    if dtype == "bool":
-        return ("true" if number else "false"), _ATOM
-    if dtype.is_float:
-        return _float(float(number), dtype), _ATOM if math.copysign(1, number) > 0 else _UNARY
-    suffix = {"int64": "ll", "uint64": "ull"}.get(dtype, "u" if dtype == "uint32" and number >= 2**31 else "")
-    if number in (-(2**31), -(2**63)) and number == dtype.limits[0]:  # C++ reads the digits before the minus, which do not fit
-        return f"({number + 1}{suffix} - 1)", _ATOM
-    return f"{number}{suffix}", _ATOM if number >= 0 else _UNARY
-
-
-def _float(number: float, dtype: DType) -> str:
-    """The nearest value of `dtype`, in the fewest digits that give it."""
-    value = _nearest(number, dtype)
-    if math.isnan(value):
-        return "tl::nan()"
-    if math.isinf(value):
-        return f"{'-' if value < 0 else ''}tl::infinity()"
-    if dtype == "float64":
-        return repr(value)
-    text = next(text for digits in range(1, 10) if float32(float(text := f"{value:.{digits}g}")) == value)
-    return f"{text}f" if any(c in text for c in ".e") else f"{text}.0f"
-
-
-def float32(number: float) -> float:
-    """The nearest float32."""
-    try:
-        return struct.unpack("f", struct.pack("f", number))[0]
-    except OverflowError:
-        return math.copysign(math.inf, number)
-
-
-def _nearest(number: float, dtype: DType) -> float:
-    if dtype == "float64" or not math.isfinite(number):
-        return number
-    return float32(number) if dtype == "float32" else float(dtype.numpy.type(number))
+    text = literal(value)
+    return text, Binding.UNARY if text.startswith("-") else Binding.ATOM
 
 
 def _var(printer: Printer, value: expr.Var) -> tuple[str, int]:
-    return printer.names.of(value, value.name), _ATOM
+    return printer.names.of(value, value.name), Binding.ATOM
 
 
 def _unary(printer: Printer, value: expr.Unary) -> tuple[str, int]:
     symbol = {"-": "-", "~": "~", "not": "!"}[value.op]
-    text = symbol + printer.exact(value.value, _UNARY + 1)
+    text = symbol + printer.exact(value.value, Binding.UNARY + 1)
     if value.dtype.is_int and value.dtype.bits < 32:
-        return f"static_cast<{c_type(value.dtype)}>({text})", _ATOM
-    return text, _UNARY
+        return f"static_cast<{c_type(value.dtype)}>({text})", Binding.ATOM
+    return text, Binding.UNARY
 
 
 def _binary(printer: Printer, value: expr.Binary) -> tuple[str, int]:
     if value.dtype.is_int and value.dtype.bits < 32 and value.op not in ("min", "max"):
-        wide_int = expr.Binary(value.op, *(expr.Cast(x, expr.INT32) for x in (value.a, value.b)))
-        return f"static_cast<{c_type(value.dtype)}>({printer.text(wide_int)})", _ATOM
+        return _narrow_integers(printer, value)
     if is_narrow(value.dtype):
-        wide = expr.Binary(value.op, *(expr.Cast(x, expr.FLOAT32) for x in (value.a, value.b)))
-        if value.op in ("min", "max"):
-            return printer.text(wide), _ATOM
-        return _rounded(printer.text(wide), value.dtype), _ATOM
+        return _narrow_floats(printer, value)
     if value.dtype.is_float and value.op in _FLOAT_CALLS:
-        return f"{_of_width(_FLOAT_CALLS[value.op], value.dtype)}({printer.text(value.a)}, {printer.text(value.b)})", _ATOM
+        return f"{_of_width(_FLOAT_CALLS[value.op], value.dtype)}({printer.text(value.a)}, {printer.text(value.b)})", Binding.ATOM
     if value.op in ("//", "%") and value.dtype.kind == "int":
-        if printer.not_negative(value.a) and printer.not_negative(value.b, 1):
-            # C's division rounds toward zero, which is down here.
-            return f"{printer.text(value.a, 13)} {'/' if value.op == '//' else '%'} {printer.text(value.b, 14)}", 13
-        helper = "tl::floor_div" if value.op == "//" else "tl::floor_mod"
-        return f"{helper}({printer.text(value.a)}, {printer.text(value.b)})", _ATOM
+        return _floor_division(printer, value)
     if value.op in ("min", "max"):
-        return f"{value.op}({', '.join(printer.pair(value.a, value.b))})", _ATOM
+        return f"{value.op}({', '.join(printer.pair(value.a, value.b))})", Binding.ATOM
+    return _infix(printer, value)
+
+
+def _narrow_integers(printer: Printer, value: expr.Binary) -> tuple[str, int]:
+    """C++ computes in int; the result wraps in its own width."""
+    wide = expr.Binary(value.op, *(expr.Cast(x, expr.INT32) for x in (value.a, value.b)))
+    return f"static_cast<{c_type(value.dtype)}>({printer.text(wide)})", Binding.ATOM
+
+
+def _narrow_floats(printer: Printer, value: expr.Binary) -> tuple[str, int]:
+    """Computed in float32 and rounded, except where the result is one of the operands."""
+    text = printer.text(expr.Binary(value.op, *(expr.Cast(x, expr.FLOAT32) for x in (value.a, value.b))))
+    return (text if value.op in ("min", "max") else _rounded(text, value.dtype)), Binding.ATOM
+
+
+def _floor_division(printer: Printer, value: expr.Binary) -> tuple[str, int]:
+    """Of signed integers.  C++'s operators round toward zero, which is down where neither operand is negative."""
+    if printer.not_negative(value.a) and printer.not_negative(value.b, 1):
+        symbol, binding = _BINARY[value.op]
+        return f"{printer.text(value.a, binding)} {symbol} {printer.text(value.b, binding + 1)}", binding
+    return f"{_FLOOR_CALLS[value.op]}({printer.text(value.a)}, {printer.text(value.b)})", Binding.ATOM
+
+
+def _infix(printer: Printer, value: expr.Binary) -> tuple[str, int]:
     if value.op not in _BINARY:
-        raise InternalError(f"operator {value.op} has no printing yet", code="TL901")
+        raise InternalError(f"operator {value.op} has no printing", code="TL905")
     symbol, binding = _BINARY[value.op]
-    inside = _UNARY if value.op in _CAREFUL else binding
+    inside = Binding.UNARY if value.op in _CAREFUL else binding
     if value.op in ("<<", ">>"):  # the left operand alone gives the type
         return f"{printer.exact(value.a, inside)} {symbol} {printer.text(value.b, inside + 1)}", binding
     a, b = printer.pair(bare(value.a, value.b), bare(value.b, value.a), inside, inside + 1)
@@ -169,37 +151,34 @@ def _binary(printer: Printer, value: expr.Binary) -> tuple[str, int]:
 
 def bare(operand: Expr, other: Expr) -> Expr:
     """Without a cast that C++ does itself: an int meeting a uint32_t becomes unsigned."""
-    implicit = isinstance(operand, expr.Cast) and operand.dtype == "uint32" and operand.value.dtype == "int32"
-    return operand.value if implicit and other.dtype == "uint32" and not isinstance(other, (expr.Cast, expr.Const)) else operand
+    if isinstance(operand, expr.Cast) and operand.dtype == "uint32" and operand.value.dtype == "int32":
+        return operand.value if other.dtype == "uint32" and not isinstance(other, (expr.Cast, expr.Const)) else operand
+    return operand
 
 
 def _compare(printer: Printer, value: expr.Compare) -> tuple[str, int]:
-    a, b = printer.pair(value.a, value.b, 11, 11)
+    a, b = printer.pair(value.a, value.b, Binding.SHIFT, Binding.SHIFT)
     return f"{a} {value.op} {b}", _COMPARE[value.op]
 
 
 def _select(printer: Printer, value: expr.Select) -> tuple[str, int]:
-    then, otherwise = printer.pair(value.then, value.otherwise, _SELECT + 1, _SELECT + 1)
-    return f"{printer.text(value.condition, _SELECT + 1)} ? {then} : {otherwise}", _SELECT
+    then, otherwise = printer.pair(value.then, value.otherwise, Binding.SELECT + 1, Binding.SELECT + 1)
+    return f"{printer.text(value.condition, Binding.SELECT + 1)} ? {then} : {otherwise}", Binding.SELECT
 
 
 def _cast(printer: Printer, value: expr.Cast) -> tuple[str, int]:
     source, target = value.value.dtype, value.dtype
     inner = printer.text(value.value)
     if is_narrow(target):
-        return _rounded(inner if source == "float32" or is_narrow(source) else f"static_cast<float>({inner})", target), _ATOM
+        single = source == "float32" or is_narrow(source)
+        return _rounded(inner if single else f"static_cast<float>({inner})", target), Binding.ATOM
     if is_narrow(source) and target == "float32":
         return _PRINT[type(value.value)](printer, value.value)
     if source.is_float and target.is_int:
-        return f"tl::to_{target}({inner})", _ATOM
+        return f"tl::to_{target}({inner})", Binding.ATOM
     if target == "bool":
-        return f"{printer.text(value.value, 10)} != 0", _COMPARE["!="]
-    return f"static_cast<{c_type(target)}>({inner})", _ATOM
-
-
-def is_narrow(dtype: DType) -> bool:
-    """Whether values of `dtype` are float32 in registers, rounded after every operation."""
-    return dtype.is_float and dtype.bits < 32
+        return f"{printer.text(value.value, Binding.LESS)} != 0", _COMPARE["!="]
+    return f"static_cast<{c_type(target)}>({inner})", Binding.ATOM
 
 
 def _rounded(text: str, dtype: DType) -> str:
@@ -207,47 +186,49 @@ def _rounded(text: str, dtype: DType) -> str:
 
 
 def _reinterpret(printer: Printer, value: expr.Reinterpret) -> tuple[str, int]:
-    source, target, inner = value.value.dtype, value.dtype, printer.text(value.value)
-    bits = f"tl::bits_{TL_TYPES[source]}({inner})" if is_narrow(source) else f"__float_as_int({inner})" if source == "float32" else inner
+    """By way of the bits as an integer of the same width."""
+    source, target, bits = value.value.dtype, value.dtype, printer.text(value.value)
+    if is_narrow(source):
+        bits = f"tl::bits_{TL_TYPES[source]}({bits})"
+    elif source in _BITS_OF:
+        bits = f"{_BITS_OF[source]}({bits})"
     if is_narrow(target):
-        return f"tl::from_bits_{TL_TYPES[target]}({bits})", _ATOM
-    return (f"__int_as_float({bits})" if target == "float32" else f"static_cast<{c_type(target)}>({bits})"), _ATOM
+        return f"tl::from_bits_{TL_TYPES[target]}({bits})", Binding.ATOM
+    if source in _BITS_OF and target.kind == "int":
+        return bits, Binding.ATOM
+    return f"{_FROM_BITS.get(target) or f'static_cast<{c_type(target)}>'}({bits})", Binding.ATOM
 
 
 def _shared(printer: Printer, value: device.SharedAddress) -> tuple[str, int]:
-    return printer.names.of(value.array, value.array.name), _ATOM
+    return printer.names.of(value.array, value.array.name), Binding.ATOM
 
 
 def _register(printer: Printer, value: device.RegisterLoad) -> tuple[str, int]:
     registers = value.registers
     if not registers.packed:
-        return printer.element(registers, value.indices), _ATOM
+        return printer.element(registers, value.indices), Binding.ATOM
     per_word = 32 // registers.dtype.bits
     *rest, last = value.indices
     word = printer.element(registers, (*rest, register_of(last, per_word)))
-    return f"tl::unpack_{storage_name(registers.dtype)}<{part_of(last, per_word)}>({word})", _ATOM
-
-
-def storage_name(dtype: DType) -> str:
-    """The name of an element type in our wrappers: f16, e4m3, i8, u8, ..."""
-    return TL_TYPES.get(dtype) or dtype.replace("uint", "u").replace("int", "i").replace("bool", "u8")
+    return f"tl::unpack_{wrapper_name(registers.dtype)}<{part_of(last, per_word)}>({word})", Binding.ATOM
 
 
 def _call(printer: Printer, value: expr.Call) -> tuple[str, int]:
+    if value.fn == "abs" and value.dtype.is_int:
+        text = f"abs({printer.text(value.args[0])})"
+        return (f"static_cast<{c_type(value.dtype)}>({text})" if value.dtype.bits < 32 else text), Binding.ATOM
     if value.fn in MATH:
-        if value.dtype.is_int:
-            return f"{'abs' if value.fn == 'abs' else value.fn}({printer.text(value.args[0])})", _ATOM
         text = f"{_of_width(MATH[value.fn], value.dtype)}({', '.join(printer.text(arg) for arg in value.args)})"
-        return (_rounded(text, value.dtype) if is_narrow(value.dtype) else text), _ATOM
+        return (_rounded(text, value.dtype) if is_narrow(value.dtype) else text), Binding.ATOM
     if value.fn not in _CALLS:
-        raise InternalError(f"function {value.fn} has no printing yet", code="TL901")
-    return _CALLS[value.fn](printer, value.args), _ATOM
+        raise InternalError(f"function {value.fn} has no printing", code="TL905")
+    return _CALLS[value.fn](printer, value.args), Binding.ATOM
 
 
 def _pack(printer: Printer, args: tuple[Expr, ...]) -> str:
     low, high = args
     if not (isinstance(low, expr.Cast) and isinstance(high, expr.Cast) and low.value.dtype == high.value.dtype == "float32"):
-        raise InternalError("pack takes two float32 values cast to one 16-bit type", code="TL901")
+        raise InternalError("pack takes two float32 values cast to one 16-bit type", code="TL905")
     return f"tl::pack_{TL_TYPES[low.dtype]}({printer.text(low.value)}, {printer.text(high.value)})"
 
 

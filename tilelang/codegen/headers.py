@@ -12,7 +12,8 @@ _INCLUDE = re.compile(r'^#include "(tl_\w+\.cuh)"\n', re.MULTILINE)
 def header_texts() -> dict[str, str]:
     """File name -> text of every header a kernel may include."""
     folder = resources.files("tilelang.codegen") / "device"
-    return {entry.name: entry.read_text() for entry in sorted(folder.iterdir(), key=lambda e: e.name) if entry.name.endswith(".cuh")}
+    entries = sorted((entry for entry in folder.iterdir() if entry.name.endswith(".cuh")), key=lambda entry: entry.name)
+    return {entry.name: entry.read_text() for entry in entries}
 
 
 _DEFINES = re.compile(r"TL_DEVICE [\w: ]+\*? (\w+)\(")

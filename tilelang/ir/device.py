@@ -384,7 +384,8 @@ class StoreMatrix(Stmt):
 class LoadGlobal(Stmt):
     """ld.global: `count` neighbouring elements of `tensor` from element `offset` (row-major, int32 or int64) on, into `target`'s
     elements from `first` on; by every active thread for which `predicate` holds, and zeros in the others.  `count` is 1, or the
-    elements of 4, 8 or 16 bytes, and the access is aligned to its size; a narrow type's target is packed unless `count` is 1."""
+    elements of 4, 8 or 16 bytes, and the access is aligned to its size; a narrow type's target is packed unless `count` is 1.
+    `constant`: nothing writes the tensor while the kernel runs, so the load may be moved and merged."""
 
     tensor: Buffer
     offset: Expr
@@ -392,6 +393,7 @@ class LoadGlobal(Stmt):
     first: tuple[Expr, ...]
     count: int
     predicate: Expr | None = None
+    constant: bool = False
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)

@@ -14,7 +14,7 @@ def sub_bodies(stmt: tile.Stmt) -> tuple[tile.Body, ...]:
     """The statement lists directly inside a statement."""
     if isinstance(stmt, tile.If):
         return (stmt.then, stmt.otherwise)
-    if isinstance(stmt, (tile.For, tile.While, tile.Parallel)):
+    if isinstance(stmt, (tile.For, tile.While, tile.Parallel, tile.Warpgroups)):
         return (stmt.body,)
     return ()
 
@@ -28,7 +28,7 @@ def _index_loads(region: Region) -> set[Buffer]:
 
 
 def own_expressions(stmt: tile.Stmt) -> tuple[Expr, ...]:
-    """The expressions of a structured statement's head: bounds, extents, condition."""
+    """The expressions of a structured statement's head, or of one that synchronises: bounds, extents, condition, index."""
     match stmt:
         case tile.For():
             return (stmt.start, stmt.stop)
@@ -36,6 +36,10 @@ def own_expressions(stmt: tile.Stmt) -> tuple[Expr, ...]:
             return stmt.extents
         case tile.While() | tile.If():
             return (stmt.condition,)
+        case tile.MbarrierArrive():
+            return (stmt.index,)
+        case tile.MbarrierWait():
+            return (stmt.index, stmt.parity)
     return ()
 
 

@@ -63,7 +63,8 @@ def allocate_shared(
 def _array(name: str, layout: PanelLayout, stages: int, start: int, span: object) -> SharedArray:
     """A SharedArray at the next aligned offset; each slot keeps the alignment too."""
     align = layout.alignment_bytes
-    stage_bytes = -(-layout.size_bytes // align) * align if stages > 1 else layout.size_bytes
+    stages *= layout.slots
+    stage_bytes = -(-layout.slot_bytes // align) * align if stages > 1 else layout.slot_bytes
     return SharedArray(
         name=name, offset_bytes=-(-start // align) * align, stage_bytes=stage_bytes, stages=stages,
         swizzle_bytes=layout.swizzle_bytes, text=str(layout), span=span,  # type: ignore[arg-type]
@@ -71,8 +72,8 @@ def _array(name: str, layout: PanelLayout, stages: int, start: int, span: object
 
 
 def _rings_are_dead(kernel: Kernel, copy: Copy) -> bool:
-    """Whether nothing behind the copy, which no loop repeats, touches shared memory."""
-    if copy not in kernel.body:
+    """Whether nothing behind the copy, which no loop repeats, touches shared memory, and nobody runs behind on his own."""
+    if copy not in kernel.body or kernel.is_explicit:
         return False
     after = kernel.body[kernel.body.index(copy) + 1 :]
     shared = [buffer for buffer in kernel.buffers if buffer.scope is Scope.SHARED]

@@ -17,11 +17,25 @@ def legalize(kernel: tile.Kernel, target: Target) -> None:
     _check_grid(kernel)
     _check_shapes(kernel)
     _check_locals(kernel.body)
+    if not kernel.is_explicit:
+        _check_planned(kernel)
     for stmt in statements(kernel.body):
         if isinstance(stmt, tile.While) and any(b.scope in (Scope.SHARED, Scope.FRAGMENT) for b in reads(stmt)):
             raise Unsupported(
                 "a while loop whose condition reads shared memory or a fragment runs on the CPU only so far", code="TL303",
                 span=stmt.span, hint="keep the value in a T.alloc_var",
+            )  # fmt: skip
+
+
+def _check_planned(kernel: tile.Kernel) -> None:
+    """What makes sense only where the author divides the warpgroups: numbers of registers and of threads depend on the roles."""
+    for stmt in statements(kernel.body):
+        if isinstance(stmt, tile.SetMaxRegisters) or (isinstance(stmt, tile.SyncThreads) and stmt.barrier_id):
+            what = "T.set_max_nreg" if isinstance(stmt, tile.SetMaxRegisters) else "T.sync_threads with a barrier_id"
+            hint = "use T.annotate_consumer_reg_alloc" if isinstance(stmt, tile.SetMaxRegisters) else "leave its arguments out"
+            raise Unsupported(
+                f"{what} in a kernel whose warpgroups the compiler divides", code="TL348", span=stmt.span,
+                hint=f"{hint}, or divide them yourself: with T.ws(0):",
             )  # fmt: skip
 
 

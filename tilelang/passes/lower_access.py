@@ -135,6 +135,9 @@ def _sum(indices: tuple[Expr, ...], pitches: list[int], dtype: DType) -> Expr:
 
 def shared_address(layout: PanelLayout, start: Expr, shape: tuple[int, ...], indices: tuple[Expr, ...], ranges: Ranges) -> Expr:
     """The byte address of an element of a shared tile that begins at `start`, swizzled as the layout says."""
+    if layout.slots > 1:
+        start = add(start, slot_offset(layout, shape, indices, ranges))
+        shape, indices = shape[-2:], indices[-2:]
     row: Expr = Const(0)
     for index, extent in zip(indices[:-1], shape[:-1], strict=True):
         row = add(row if isinstance(row, Const) and row.value == 0 else binary("*", row, extent), index)
@@ -147,6 +150,15 @@ def shared_address(layout: PanelLayout, start: Expr, shape: tuple[int, ...], ind
     offset = add(offset, binary("*", column, layout.element_bytes) if layout.element_bytes > 1 else column)
     address = add(start, Cast(powers_of_two(simplify(offset, ranges)), UINT32))
     return Call("swizzle", (address, u32(layout.swizzle_bytes)), UINT32) if layout.swizzle_bytes else address
+
+
+def slot_offset(layout: PanelLayout, shape: tuple[int, ...], indices: tuple[Expr, ...], ranges: Ranges, unit_bytes: int = 1) -> Expr:
+    """Where the slot that the indices but the last two name begins, in units of `unit_bytes`, as uint32."""
+    slot: Expr = Const(0)
+    for index, extent in zip(indices[:-2], shape[:-2], strict=True):
+        slot = index if isinstance(slot, Const) and slot.value == 0 else add(binary("*", slot, extent), index)
+    offset = powers_of_two(simplify(binary("*", slot, layout.slot_bytes // unit_bytes), ranges))
+    return u32(int(offset.value)) if isinstance(offset, Const) else Cast(offset, UINT32)
 
 
 def powers_of_two(value: Expr) -> Expr:

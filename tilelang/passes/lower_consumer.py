@@ -105,6 +105,10 @@ class Consumer(RoleWalk):
                 return lower_reduce(stmt, self.context, self.plans.shared.arrays.get(stmt), self._barrier(stmt))
             case tile.Store():
                 return self._store(stmt)
+            case tile.SyncThreads():
+                return (self._barrier(stmt),)
+            case tile.FenceProxyAsync():
+                return (d.FenceProxyAsync(span=stmt.span),)
         raise Unsupported(f"{type(stmt).__name__} runs on the CPU only so far", code="TL303", span=stmt.span)
 
     def _store(self, store: tile.Store) -> d.Body:
@@ -128,14 +132,15 @@ class Consumer(RoleWalk):
         if plan.a_in_registers:
             a = RegisterOperand(self.registers[gemm.a.buffer])
         else:
-            a = self._operand(gemm.a.buffer, plan.a_mn_major, before)
-        b = self._operand(gemm.b.buffer, plan.b_mn_major, before)
+            a = self._operand(gemm.a, plan.a_mn_major, before)
+        b = self._operand(gemm.b, plan.b_mn_major, before)
         clear = next((clear for clear in self.plans.clears if clear.gemm is gemm), None)
         cleared = self.value(gemm.clear_accum, before, gemm) if isinstance(gemm.clear_accum, Expr) else gemm.clear_accum
         return (*before, *lower_gemm(gemm, plan, a, b, self.registers[gemm.c.buffer], clear, cleared, self.context.thread))
 
-    def _operand(self, buffer: Buffer, mn_major: bool, before: list[d.Stmt]) -> Operand:
+    def _operand(self, operand: Region, mn_major: bool, before: list[d.Stmt]) -> Operand:
         """The operand with its descriptor at the current slot."""
+        buffer = operand.buffer
         base = self.descriptors.setdefault((buffer, mn_major), Var(f"{buffer.name}_desc", UINT32))
         layout, array, ring = self.plans.shared_layouts[buffer], self.plans.shared.arrays[buffer], self.ring_of(buffer)
         if ring is None or ring.stage is None:
@@ -162,9 +167,14 @@ class Consumer(RoleWalk):
     def _to_shared(self, copy: tile.Copy, where: Buffer | tile.Copy) -> d.Body:
         plan = self.plans.copies[copy]
         layout = plan.staging if plan.staging else self.plans.shared_layouts[copy.dst.buffer]
-        source, start = copy.src.buffer, SharedAddress(self.plans.shared.arrays[where])
+        before: list[d.Stmt] = []
+        source, start = copy.src.buffer, self._start(copy, where, before)
         gemm = self._accumulator_plan(source)
-        return lower_store(self.registers[source], gemm, layout, start, copy.dst.buffer.dtype, self.context.thread, copy.span)
+        return (*before, *lower_store(self.registers[source], gemm, layout, start, copy.dst.buffer.dtype, self.context.thread, copy.span))
+
+    def _start(self, copy: tile.Copy, where: Buffer | tile.Copy, before: list[d.Stmt]) -> Expr:
+        """The first byte of the tile that the copy writes, with what is needed to know it in front."""
+        return SharedAddress(self.plans.shared.arrays[where])
 
     def _accumulator_plan(self, buffer: Buffer) -> GemmPlan:
         return next(plan for gemm, plan in self.plans.gemms.items() if gemm.c.buffer is buffer)

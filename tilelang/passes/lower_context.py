@@ -1,7 +1,7 @@
 """What a role knows while it is lowered: where its buffers are, and what values its variables can take."""
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 
 from tilelang.ir import device as d
@@ -32,6 +32,7 @@ class Context:
     loop_layouts: Mapping[tile.Parallel, Layout]
     variables: Mapping[Buffer, Var]
     alignments: Mapping[Buffer, int] = field(default_factory=dict)
+    written: Collection[Buffer] = ()
     ranges: dict[Var, Range] = field(default_factory=dict)
     definitions: dict[Var, Expr] = field(default_factory=dict)
 

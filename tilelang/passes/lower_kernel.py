@@ -30,32 +30,37 @@ def lower(kernel: tile.Kernel, plans: Plans, target: Target) -> d.DeviceKernel:
     return d.DeviceKernel(
         name=f"{kernel.name}_kernel", arch=target.arch, title=_title(kernel, plans, target), grid=tuple(a.extent for a in kernel.grid),
         threads=plans.roles.threads, min_blocks_per_sm=plans.roles.min_blocks_per_sm, tensor_maps=tuple(maps),
-        pointers=_pointers(kernel, roles),
+        pointers=pointers(kernel, roles),
         scalars=tuple(param for param in kernel.params if isinstance(param, Var)), shared=tuple(plans.shared.arrays.values()),
-        shared_bytes=plans.shared.bytes, barriers=arrays, setup=_setup(kernel, plans, arrays), roles=tuple(roles), span=kernel.span,
+        shared_bytes=plans.shared.bytes, barriers=arrays, setup=setup(kernel, plans, arrays), roles=tuple(roles), span=kernel.span,
     )  # fmt: skip
 
 
-def _pointers(kernel: tile.Kernel, roles: list[d.Role]) -> tuple[Buffer, ...]:
+def pointers(kernel: tile.Kernel, roles: list[d.Role]) -> tuple[Buffer, ...]:
     """The tensors that are reached by ordinary loads and stores, in the order of the parameters."""
     used = {node.tensor for role in roles for node in walk(role.body) if isinstance(node, (d.LoadGlobal, d.StoreGlobal))}
     return tuple(tensor for tensor in kernel.tensors if tensor in used)
 
 
 def _title(kernel: tile.Kernel, plans: Plans, target: Target) -> str:
-    where = f" ({kernel.span.file.replace(chr(92), '/').rsplit('/', 1)[-1]}:{kernel.span.line})" if kernel.span else ""
-    grid = " x ".join(str(axis.extent) for axis in kernel.grid)
     roles = plans.roles
     producers = f" + {roles.producer_threads} producer" if roles.producer_threads else ""
     mbarriers = 2 * sum(channel.stages for channel in plans.channels)
+    return title_lines(kernel, plans, target, f"{roles.consumer_threads} consumer{producers} threads", mbarriers)
+
+
+def title_lines(kernel: tile.Kernel, plans: Plans, target: Target, threads: str, mbarriers: int) -> str:
+    """What the text of a kernel begins with."""
+    where = f" ({kernel.span.file.replace(chr(92), '/').rsplit('/', 1)[-1]}:{kernel.span.line})" if kernel.span else ""
+    grid = " x ".join(str(axis.extent) for axis in kernel.grid)
+    blocks = plans.roles.min_blocks_per_sm
     return (
-        f"{kernel.name}{where} for {target.arch}: grid {grid}, {roles.consumer_threads} consumer{producers} threads, "
-        f"{roles.min_blocks_per_sm} block{'s' * (roles.min_blocks_per_sm > 1)} per SM,\n"
+        f"{kernel.name}{where} for {target.arch}: grid {grid}, {threads}, {blocks} block{'s' * (blocks > 1)} per SM,\n"
         f"{plans.shared.bytes} bytes of dynamic shared memory, {mbarriers} mbarriers"
     )
 
 
-def _setup(kernel: tile.Kernel, plans: Plans, arrays: tuple[d.BarrierArray, ...]) -> d.Body:
+def setup(kernel: tile.Kernel, plans: Plans, arrays: tuple[d.BarrierArray, ...]) -> d.Body:
     """Block indices by the author's names, and barriers that every thread and the TMA unit can see."""
     grid = lower_order(kernel, plans.order)
     if not arrays:

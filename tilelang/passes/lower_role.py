@@ -12,6 +12,7 @@ from tilelang.ir.device import SharedAddress
 from tilelang.ir.expr import BOOL, Const, Expr, Var, convert, is_const
 from tilelang.ir.types import LoopKind, Scope
 from tilelang.ir.walk import walk
+from tilelang.passes.access import statements, writes
 from tilelang.passes.lower_access import powers_of_two
 from tilelang.passes.lower_context import Context, role_ranges
 from tilelang.passes.lower_copy import add
@@ -38,6 +39,7 @@ class RoleWalk:
         self.context = Context(
             type(self).__name__.lower(), self.first_thread, self.threads, plans.shared_layouts, self.slot_address, self.registers,
             plans.fragment_layouts, plans.loop_layouts, variables, plans.alignments,
+            {buffer for stmt in statements(plans.body) for buffer in writes(stmt)},
             role_ranges(self.kernel, self.first_thread, self.threads),
         )  # fmt: skip
 

@@ -125,8 +125,9 @@ class Values:
         if buffer.scope is Scope.GLOBAL:
             offset = global_offset(buffer, indices, self.context.ranges)
             return d.LoadGlobal(
-                tensor=buffer.storage, offset=offset, target=target, first=(i32(first),), count=count, predicate=predicate, span=self.span
-            )
+                tensor=buffer.storage, offset=offset, target=target, first=(i32(first),), count=count, predicate=predicate,
+                constant=buffer.storage not in self.context.written, span=self.span,
+            )  # fmt: skip
         address = self.shared_address(buffer, indices)
         return d.LoadShared(address=address, target=target, first=(i32(first),), count=count, predicate=predicate, span=self.span)
 

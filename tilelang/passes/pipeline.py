@@ -15,12 +15,15 @@ from tilelang.ir.types import Scope
 from tilelang.passes.allocate_shared import allocate_shared
 from tilelang.passes.infer_layouts import Demand, Inference, RelayoutWanted, infer_layouts
 from tilelang.passes.legalize import legalize
+from tilelang.passes.lower_explicit import lower_explicit
 from tilelang.passes.lower_kernel import lower
 from tilelang.passes.options import DISABLE_TMA, DISABLE_WARP_SPECIALIZED, Options, parse_options
 from tilelang.passes.plan_copy import ELEMENTWISE, default_layout, plan_copies
+from tilelang.passes.plan_explicit import plan_explicit
 from tilelang.passes.plan_gemm import plan_gemms
 from tilelang.passes.plan_order import plan_order
 from tilelang.passes.plan_pipeline import consumer_only, plan_channels
+from tilelang.passes.plan_register_hints import apply_hints
 from tilelang.passes.plan_registers import plan_registers
 from tilelang.passes.plan_roles import PRODUCER_THREADS, plan_roles
 from tilelang.passes.plan_schedule import plan_clears, plan_ordered_stores
@@ -72,6 +75,7 @@ def plan(
     roles, role_reasons = plan_roles(
         kernel, bool(shaped.channels), registers.values(), gemms.accumulators, shared.bytes, target
     )
+    roles, role_reasons = apply_hints(kernel, roles, role_reasons, target)
     order, order_reasons = plan_order(kernel)
     plans = Plans(
         kernel.body, shared_layouts, fragments, layouts.loops, copies, gemms.gemms, clears, shaped.channels, roles, shared,
@@ -130,5 +134,8 @@ def compile_kernel(
     chosen = parse_options(options)
     if kernel.threads + PRODUCER_THREADS > target.threads_per_block_max:
         chosen = dataclasses.replace(chosen, warp_specialize=False)
+    if kernel.is_explicit:
+        explicit, reasons = plan_explicit(kernel, target, chosen, alignments or {})
+        return Lowered(kernel, explicit.plans, lower_explicit(kernel, explicit, target), (*kernel.decisions, *reasons))
     plans, decisions = plan(kernel, target, chosen, alignments or {})
     return Lowered(kernel, plans, lower(kernel, plans, target), (*kernel.decisions, *decisions))

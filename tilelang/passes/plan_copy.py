@@ -8,14 +8,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from tilelang.errors import Unsupported
 from tilelang.ir.buffer import Buffer, Region
 from tilelang.ir.device import TensorMap
-from tilelang.ir.tile import Copy, Kernel
+from tilelang.ir.tile import Copy, Kernel, TmaCopy
 from tilelang.ir.types import Scope
 from tilelang.layout.swizzle import PanelLayout, widest_swizzle
 from tilelang.passes.access import reads, statements, writes
 from tilelang.passes.options import Options
 from tilelang.passes.plans import Box, CopyKind, CopyPlan, GemmPlan, TmaPlan
+from tilelang.passes.slots import is_slot, slots_of, tile_of
 from tilelang.trace import Decision, Rejection
 
 MAX_BOX = 256
@@ -34,13 +36,15 @@ class CopyPlans:
 
 @dataclass(slots=True)
 class _State:
-    """What the copies planned so far have settled: layouts of shared buffers, tensor maps."""
+    """What the copies planned so far have settled: layouts of shared buffers, tensor maps.  `by_hand`: only T.tma_copy loads by TMA, and
+    a tile may be a slot of a shared buffer."""
 
     layouts: dict[Buffer, PanelLayout]
     accumulators: Mapping[Buffer, GemmPlan]
     alignments: Mapping[Buffer, int]
     read_back: frozenset[Buffer]
     options: Options
+    by_hand: bool = False
     maps: list[TensorMap] = field(default_factory=list)
 
 
@@ -52,12 +56,14 @@ def plan_copies(
     is no multiple of 16 bytes, in bytes."""
     every = tuple(statements(kernel.body))
     read_back = {b for stmt in every for b in writes(stmt)} & {b for stmt in every for b in reads(stmt)}
-    state = _State(dict(shared), accumulators, alignments, frozenset(read_back), options)
+    state = _State(dict(shared), accumulators, alignments, frozenset(read_back), options, kernel.is_explicit)
     plans: dict[Copy, CopyPlan] = {}
     decisions = []
     for copy in every:
         if isinstance(copy, Copy):
             plans[copy], why_not = _plan(copy, state)
+            if isinstance(copy, TmaCopy) and plans[copy].kind is CopyKind.ELEMENTWISE:
+                raise _cannot(copy, why_not)
             decisions.append(_decision(copy, plans[copy], why_not))
     for buffer in kernel.buffers:
         if buffer.scope is Scope.SHARED and buffer.view_of is None:
@@ -65,8 +71,13 @@ def plan_copies(
     return CopyPlans(plans, state.layouts, tuple(decisions))
 
 
-def default_layout(buffer: Buffer) -> PanelLayout:
-    """A shared buffer as rows x columns - its leading dimensions together, and the last - with the widest swizzle that fits."""
+def default_layout(buffer: Buffer, in_slots: bool = False) -> PanelLayout:
+    """A shared buffer as rows x columns - its leading dimensions together, and the last - with the widest swizzle that fits; or, if
+    `in_slots`, the tiles of its last two dimensions one after the other."""
+    if in_slots and slots_of(buffer) > 1:
+        rows, columns = tile_of(buffer)
+        swizzle = widest_swizzle(columns * buffer.dtype.bytes) if rows > 1 else 0
+        return PanelLayout(rows, columns, buffer.dtype.bytes, swizzle, slots_of(buffer))
     rows = 1
     for extent in buffer.shape[:-1]:
         rows *= int(extent)  # type: ignore[arg-type]
@@ -83,12 +94,16 @@ def _plan(copy: Copy, state: _State) -> tuple[CopyPlan, Rejection | None]:
     if src.view_of or dst.view_of:
         return ELEMENTWISE, Rejection("TMA or stmatrix", "neither side is a reshaped view", "one is")
     match (src.scope, dst.scope):
+        case (Scope.GLOBAL, Scope.SHARED) if state.by_hand and not isinstance(copy, TmaCopy):
+            return ELEMENTWISE, Rejection("TMA load", "the author starts it and says which mbarrier it completes on", "T.copy", "T.tma_copy")
         case (Scope.GLOBAL, Scope.SHARED):
             return _between(copy, copy.src, copy.dst, CopyKind.TMA_LOAD, state)
         case (Scope.SHARED, Scope.GLOBAL):
             return _between(copy, copy.dst, copy.src, CopyKind.TMA_STORE, state)
         case (Scope.FRAGMENT, Scope.SHARED) if src in state.accumulators:
-            why_not = _stmatrix_refusal(copy, state.layouts.get(dst), state.accumulators[src])
+            fresh = state.by_hand and is_slot(copy.dst) and slots_of(dst) > 1 and dst not in state.layouts
+            known = _store_layout(copy, state.accumulators[src]) if fresh else state.layouts.get(dst)
+            why_not = _stmatrix_refusal(copy, known, state.accumulators[src])
             if why_not is None:
                 state.layouts.setdefault(dst, _store_layout(copy, state.accumulators[src]))
             return (ELEMENTWISE if why_not else CopyPlan(CopyKind.FRAGMENT_TO_SHARED)), why_not
@@ -99,8 +114,8 @@ def _plan(copy: Copy, state: _State) -> tuple[CopyPlan, Rejection | None]:
 
 def _between(copy: Copy, tensor: Region, tile: Region, kind: CopyKind, state: _State) -> tuple[CopyPlan, Rejection | None]:
     """A whole shared tile to or from a tensor."""
-    layout = state.layouts.get(tile.buffer) or default_layout(tile.buffer)
-    why_not = _whole_refusal(tile) or _same_dtype_refusal(copy) or _tensor_refusal(tensor, layout, state)
+    layout = state.layouts.get(tile.buffer) or default_layout(tile.buffer, state.by_hand and is_slot(tile))
+    why_not = _whole_refusal(tile, layout) or _same_dtype_refusal(copy) or _tensor_refusal(tensor, layout, state)
     if why_not is not None:
         return ELEMENTWISE, why_not
     state.layouts[tile.buffer] = layout
@@ -121,14 +136,30 @@ def _accumulator_to_global(copy: Copy, state: _State) -> tuple[CopyPlan, Rejecti
 def _store_layout(copy: Copy, plan: GemmPlan) -> PanelLayout:
     """The shared tile that an accumulator is written to, in the destination's dtype: whole panels for each instruction's n."""
     rows, columns = (int(extent) for extent in copy.src.tile_shape)  # type: ignore[arg-type]
-    element = copy.dst.buffer.dtype.bytes
-    return PanelLayout(rows, columns, element, widest_swizzle(plan.n * element))
+    dst = copy.dst.buffer
+    slots = slots_of(dst) if dst.scope is Scope.SHARED else 1
+    return PanelLayout(rows, columns, dst.dtype.bytes, widest_swizzle(plan.n * dst.dtype.bytes), slots)
 
 
 # ---- refusals ----------------------------------------------------------------------------------------------------------------
 
 
-def _whole_refusal(region: Region) -> Rejection | None:
+def _cannot(copy: TmaCopy, why_not: Rejection | None) -> Unsupported:
+    """T.tma_copy of what TMA cannot move."""
+    reason = f"{why_not.predicate}, here {why_not.value}" if why_not is not None else "one side is global and one shared"
+    return Unsupported(
+        f"TMA cannot move the tile of T.tma_copy between {copy.src.buffer.name} and {copy.dst.buffer.name}: {reason}", code="TL349",
+        span=copy.span, hint=(why_not.edit if why_not is not None else "") or "use T.copy, whose threads load and store themselves",
+    )  # fmt: skip
+
+
+def _whole_refusal(region: Region, layout: PanelLayout | None = None) -> Rejection | None:
+    """`layout`: of the region's buffer, if that is shared; where it has slots, each of them is a tile."""
+    if layout is not None and layout.slots > 1:
+        if is_slot(region):
+            return None
+        shape = " x ".join(map(str, tile_of(region.buffer)))
+        return Rejection("TMA", f"one {shape} tile of {region.buffer.name} is copied", f"{region.extents} of {region.buffer.shape}")
     shape = tuple(extent for extent in region.buffer.shape if extent != 1)
     if region.tile_shape == shape:
         return None
@@ -147,7 +178,7 @@ def _stmatrix_refusal(copy: Copy, layout: PanelLayout | None, plan: GemmPlan) ->
     if dst.dtype not in STMATRIX_DTYPES:
         return Rejection("stmatrix", f"the destination is one of {', '.join(STMATRIX_DTYPES)}", str(dst.dtype))
     if dst.scope is Scope.SHARED:
-        whole = _whole_refusal(copy.dst)
+        whole = _whole_refusal(copy.dst, layout)
         if whole is not None:
             return whole
     if _whole_refusal(copy.src) is not None:

@@ -7,6 +7,7 @@ whose A is in registers, gives way to one that works.
 """
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -19,10 +20,12 @@ from tilelang.layout.swizzle import PanelLayout, widest_swizzle
 from tilelang.passes.access import statements
 from tilelang.passes.infer_layouts import Demand
 from tilelang.passes.plans import GemmPlan
+from tilelang.passes.slots import corner, is_in_slot, slots_of, tile_of
 from tilelang.trace import Decision, Rejection
 
 MAX_N = 256
 WARPGROUP_THREADS = 128
+CORE_ROWS = 8  # rows of a matrix descriptor's groups
 # 255 registers a thread is the architecture's limit; the addresses, the ring and the epilogue need about 40 of them.
 MAX_ACCUMULATOR_REGISTERS = 208
 
@@ -41,13 +44,14 @@ class GemmPlans:
         return {gemm.c.buffer: plan for gemm, plan in self.gemms.items()}
 
 
-def plan_gemms(kernel: Kernel) -> GemmPlans:
-    """Plans every gemm.  Raises Unsupported or ResourceExceeded for what wgmma or this compiler cannot do."""
+def plan_gemms(kernel: Kernel, in_slots: bool = False) -> GemmPlans:
+    """Plans every gemm.  `in_slots`: operands may be tiles of larger shared buffers, and parts of them along M or N.  Raises Unsupported
+    or ResourceExceeded for what wgmma or this compiler cannot do."""
     plans = GemmPlans()
     gemms = [stmt for stmt in statements(kernel.body) if isinstance(stmt, Gemm)]
     rows_only = any(gemm.a.buffer.scope is Scope.FRAGMENT for gemm in gemms)
     for gemm in gemms:
-        _check_operands(gemm, kernel)
+        _check_operands(gemm, kernel, in_slots)
         plan, rejected = _tile(gemm, kernel.threads // WARPGROUP_THREADS, rows_only)
         plans.gemms[gemm] = plan
         _prescribe(plans, gemm, plan)
@@ -78,7 +82,7 @@ def _shared(plans: GemmPlans, gemm: Gemm, operand: Region, instruction_columns: 
         raise Unsupported(f"gemms read {operand.buffer.name} in different layouts", code="TL318", span=gemm.span)
 
 
-def _check_operands(gemm: Gemm, kernel: Kernel) -> None:
+def _check_operands(gemm: Gemm, kernel: Kernel, in_slots: bool) -> None:
     a, b, c = gemm.a.buffer, gemm.b.buffer, gemm.c.buffer
     if kernel.threads % WARPGROUP_THREADS:
         raise Unsupported(
@@ -103,8 +107,24 @@ def _check_operands(gemm: Gemm, kernel: Kernel) -> None:
             f"a {c.dtype} accumulator ({c.name}) runs on the CPU only so far; sm_90a takes float32",
             code="TL314", span=gemm.span, hint=f'allocate {c.name} with dtype "float"',
         )  # fmt: skip
-    for region in (gemm.a, gemm.b, gemm.c):
-        _check_whole(region, gemm)
+    for region, k_dim in ((gemm.a, 0 if gemm.transpose_a else 1), (gemm.b, 1 if gemm.transpose_b else 0), (gemm.c, 0)):
+        if in_slots and region.buffer.scope is Scope.SHARED and is_in_slot(region):
+            _check_part(region, k_dim, gemm)
+        else:
+            _check_whole(region, gemm)
+
+
+def _check_part(region: Region, k_dim: int, gemm: Gemm) -> None:
+    """A part of a tile has all of its K, and begins where a descriptor can: at a group of 8 rows, or at a panel of columns."""
+    start, tile = corner(region)[1 - k_dim], tile_of(region.buffer)
+    element = region.buffer.dtype.bytes
+    unit = CORE_ROWS if k_dim == 1 else (widest_swizzle(tile[1] * element) or CORE_ROWS * element) // element
+    if (1, *region.extents)[-2:][k_dim] != tile[k_dim] or start % unit:
+        raise Unsupported(
+            f"operand {region.buffer.name} of T.gemm begins at {corner(region)} and is {region.extents[-2:]} of a {tile[0]} x {tile[1]} tile; "
+            f"a part has all of K, and begins at a multiple of {unit} along M or N", code="TL315", span=gemm.span,
+            hint=f"give T.gemm whole tiles: {region.buffer.name}[stage, :, :]",
+        )  # fmt: skip
 
 
 def _check_whole(region: Region, gemm: Gemm) -> None:
@@ -172,15 +192,16 @@ def _grid(gemm: Gemm, m: int, n: int, warpgroups: int, rows_only: bool) -> tuple
 
 def _operand_layout(operand: Region, instruction_columns: int, gemm: Gemm) -> PanelLayout:
     """Panels as wide as the row allows; for an MN-major operand also whole panels for each instruction."""
-    rows, columns = (int(extent) for extent in operand.tile_shape)  # type: ignore[arg-type]
+    whole = len(operand.tile_shape) == 2 and math.prod(operand.buffer.shape) == math.prod(operand.extents)  # type: ignore[arg-type]
+    rows, columns = (int(extent) for extent in operand.tile_shape) if whole else tile_of(operand.buffer)  # type: ignore[arg-type]
     element = operand.buffer.dtype.bytes
-    swizzle = widest_swizzle((instruction_columns or columns) * element)
+    swizzle = widest_swizzle(math.gcd(instruction_columns or columns, columns) * element)
     if not swizzle:
         raise Unsupported(
             f"{operand.buffer.name} has rows of {columns * element} bytes; wgmma operands come in multiples of 32 bytes",
             code="TL317", span=gemm.span, hint=f"make the last dimension a multiple of {32 // element}",
         )  # fmt: skip
-    return PanelLayout(rows, columns, element, swizzle)
+    return PanelLayout(rows, columns, element, swizzle, 1 if whole else slots_of(operand.buffer))
 
 
 def _decision(gemm: Gemm, plan: GemmPlan, rejected: tuple[Rejection, ...]) -> Decision:

@@ -34,7 +34,7 @@ def plan_roles(
     """The split for the most blocks per SM (at most two) that shared memory and registers allow.  Raises ResourceExceeded if the
     accumulators alone are more than a thread of a single block can have."""
     arrays = tuple(registers)
-    needed = sum(_count(array) for array in arrays) + WORKING_REGISTERS
+    needed = sum(registers_of(array) for array in arrays) + WORKING_REGISTERS
     plan = _split(kernel.threads, loads, MAX_BLOCKS_PER_SM, target)
     why_not = _why_not(plan, needed, shared_bytes, target)
     rejected = () if why_not is None else (why_not,)
@@ -53,7 +53,7 @@ def plan_roles(
 
 
 def _check_accumulators(kernel: Kernel, accumulators: list[Registers], plan: RolePlan) -> None:
-    needed = sum(_count(array) for array in accumulators) + LEAST_WORKING_REGISTERS
+    needed = sum(registers_of(array) for array in accumulators) + LEAST_WORKING_REGISTERS
     if needed > plan.consumer_registers:
         raise ResourceExceeded(
             f"the accumulators {', '.join(array.name for array in accumulators)} and what works with them take about {needed} registers "
@@ -89,7 +89,7 @@ def _why_not(plan: RolePlan, needed_registers: int, shared_bytes: int, target: T
     return None
 
 
-def _count(registers: Registers) -> int:
+def registers_of(registers: Registers) -> int:
     """32-bit registers of one thread."""
     elements = math.prod(registers.shape)
     per_register = 32 // registers.dtype.bits if registers.packed else 1

@@ -32,7 +32,7 @@ def _statement(stmt: tile.Stmt, whole: Collection[tile.Stmt]) -> tile.Body:
     if isinstance(stmt, tile.If):
         then, otherwise = (transform_elementwise(inner, whole) for inner in sub_bodies(stmt))
         return (dataclasses.replace(stmt, then=then, otherwise=otherwise),)
-    if isinstance(stmt, (tile.For, tile.While)):
+    if isinstance(stmt, (tile.For, tile.While, tile.Warpgroups)):
         return (dataclasses.replace(stmt, body=transform_elementwise(stmt.body, whole)),)
     return (stmt,)
 

@@ -67,7 +67,7 @@ def _replaced(body: tile.Body, old: tile.Stmt, new: tile.Body) -> tile.Body:
             then, otherwise = (_replaced(inner, old, new) for inner in sub_bodies(stmt))
             same = then is stmt.then and otherwise is stmt.otherwise
             found.append(stmt if same else dataclasses.replace(stmt, then=then, otherwise=otherwise))
-        elif isinstance(stmt, (tile.For, tile.While)):
+        elif isinstance(stmt, (tile.For, tile.While, tile.Warpgroups)):
             inner = _replaced(stmt.body, old, new)
             found.append(stmt if inner is stmt.body else dataclasses.replace(stmt, body=inner))
         else:

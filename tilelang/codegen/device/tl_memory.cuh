@@ -51,6 +51,26 @@ TL_DEVICE void load_shared(T* to, uint32_t address, bool predicate = true) {
   for (int i = 0; i < Words; i++) set(to[i], w[i]);
 }
 
+// The same from memory that nothing writes while the kernel runs: such loads may be moved and merged.
+template <int Words, class T>
+TL_DEVICE void load_global_constant(T* to, const void* address, bool predicate = true) {
+  static_assert(Words == 1 || Words == 2 || Words == 4, "a vector access moves 4, 8 or 16 bytes");
+  uint32_t w[4] = {0, 0, 0, 0};
+  if constexpr (Words == 1) {
+    asm("{ .reg .pred p; setp.ne.b32 p, %2, 0; @p ld.global.nc.b32 %0, [%1]; }" : "+r"(w[0]) : "l"(address), "r"(int(predicate)));
+  } else if constexpr (Words == 2) {
+    asm("{ .reg .pred p; setp.ne.b32 p, %3, 0; @p ld.global.nc.v2.b32 {%0, %1}, [%2]; }"
+        : "+r"(w[0]), "+r"(w[1])
+        : "l"(address), "r"(int(predicate)));
+  } else {
+    asm("{ .reg .pred p; setp.ne.b32 p, %5, 0; @p ld.global.nc.v4.b32 {%0, %1, %2, %3}, [%4]; }"
+        : "+r"(w[0]), "+r"(w[1]), "+r"(w[2]), "+r"(w[3])
+        : "l"(address), "r"(int(predicate)));
+  }
+#pragma unroll
+  for (int i = 0; i < Words; i++) set(to[i], w[i]);
+}
+
 // ---- one, two or four words to the address on ----
 template <class T>
 TL_DEVICE void store_global(void* address, T a) {
