@@ -34,12 +34,14 @@ def widest_swizzle(row_bytes: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class PanelLayout:
-    """A 2-D tile in shared memory; `swizzle_bytes` 0 means one plain row-major panel."""
+    """A 2-D tile in shared memory; `swizzle_bytes` 0 means one plain row-major panel.  `slots` such tiles may follow each other, each
+    aligned like the first."""
 
     rows: int
     columns: int
     element_bytes: int
     swizzle_bytes: int
+    slots: int = 1
 
     def __post_init__(self) -> None:
         if self.swizzle_bytes not in (0, *SWIZZLES_BYTES):
@@ -65,8 +67,14 @@ class PanelLayout:
         return self.rows * self.row_bytes
 
     @property
+    def slot_bytes(self) -> int:
+        """From one slot to the next; with a single slot its size."""
+        size = self.panels * self.panel_bytes
+        return size if self.slots == 1 else -(-size // self.alignment_bytes) * self.alignment_bytes
+
+    @property
     def size_bytes(self) -> int:
-        return self.panels * self.panel_bytes
+        return self.slots * self.slot_bytes
 
     @property
     def alignment_bytes(self) -> int:
@@ -74,7 +82,7 @@ class PanelLayout:
         return max(8 * self.swizzle_bytes, 128)
 
     def offset_bytes(self, row: int, column: int) -> int:
-        """Byte offset of an element from the tile's (aligned) start."""
+        """Byte offset of an element from its slot's (aligned) start."""
         panel, within = divmod(column, self.panel_columns)
         plain = panel * self.panel_bytes + row * self.row_bytes + within * self.element_bytes
         return swizzle_address(plain, self.swizzle_bytes)
@@ -82,4 +90,5 @@ class PanelLayout:
     def __str__(self) -> str:
         panels = f"{self.panels} panels of {self.panel_columns} columns, " if self.panels > 1 else ""
         swizzle = f"{self.swizzle_bytes}-byte swizzle" if self.swizzle_bytes else "row-major"
-        return f"{self.rows} x {self.columns}, {panels}{swizzle}"
+        slots = f"{self.slots} slots of " if self.slots > 1 else ""
+        return f"{slots}{self.rows} x {self.columns}, {panels}{swizzle}"
