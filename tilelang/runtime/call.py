@@ -7,6 +7,9 @@ from typing import Any
 
 from tilelang.errors import InternalError
 from tilelang.ir import tile
+from tilelang.ir.buffer import Buffer
+from tilelang.ir.device import DeviceKernel
+from tilelang.ir.expr import Var
 from tilelang.runtime import allocate
 from tilelang.runtime.args import Alignments, Bound, ScalarParam, Signature
 from tilelang.runtime.arrays import CPU, LEGACY_STREAM, ArrayView, as_numpy, current_stream, framework_of, view
@@ -19,11 +22,13 @@ _said_cpu: set[str] = set()
 
 
 class Caller:
-    """Calls of one kernel.  `load` gives its loaded form for a GPU by ordinal and for the alignments of a call; it is asked once
-    for each pair of them."""
+    """Calls of one kernel, `device` being what it is compiled to.  `load` gives its loaded form for a GPU by ordinal and for the
+    alignments of a call; it is asked once for each pair of them."""
 
-    def __init__(self, kernel: tile.Kernel, signature: Signature, load: Callable[[int, Alignments], Launcher]) -> None:
-        self._kernel, self._signature, self._load = kernel, signature, load
+    def __init__(
+        self, kernel: tile.Kernel, device: DeviceKernel, signature: Signature, load: Callable[[int, Alignments], Launcher]
+    ) -> None:
+        self._kernel, self._device, self._signature, self._load = kernel, device, signature, load
         self._launchers: dict[int, Launcher] = {}  # by GPU, for addresses that are multiples of 16 bytes
         self._variants: dict[tuple[int, Alignments], Launcher] = {}
         self._torch: TorchPath | None = None
@@ -77,10 +82,9 @@ class Caller:
         return _answer(results, self._signature)
 
     def _on_cpu(self, views: Sequence[Any]) -> None:
-        from tilelang.sim import reference
-
+        """By what the program means; a program that its author synchronises means what its threads do, so that is simulated."""
         self._signature.check_memory(_addresses(views), CPU)
-        name = self._kernel.name
+        name, by_hand = self._kernel.name, self._kernel.is_explicit
         if name not in _said_cpu:
             _said_cpu.add(name)
             logger().info("%s runs on the CPU, where its arrays are: exact, and slow", name)

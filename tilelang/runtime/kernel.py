@@ -94,7 +94,7 @@ class JITKernel:
         self._image = Image(program)
         self._lock = threading.Lock()
         self._variants: dict[Alignments, Image] = {}
-        self._caller = Caller(program.prim_func, signature, self._load)
+        self._caller = Caller(program.prim_func, program.device, signature, self._load)
 
     def __call__(self, *arguments: Any, **keywords: Any) -> Any:
         """Runs the kernel on the arguments in the order of the parameters, without those that `out_idx` makes results.
