@@ -87,8 +87,19 @@ class Caller:
         name, by_hand = self._kernel.name, self._kernel.is_explicit
         if name not in _said_cpu:
             _said_cpu.add(name)
-            logger().info("%s runs on the CPU, where its arrays are: exact, and slow", name)
-        reference.run(self._kernel, [as_numpy(v) if isinstance(v, ArrayView) else v for v in views])
+            how = "it is synchronised by hand, so its threads are simulated: exact, and very slow" if by_hand else "exact, and slow"
+            logger().info("%s runs on the CPU, where its arrays are: %s", name, how)
+        values = [as_numpy(v) if isinstance(v, ArrayView) else v for v in views]
+        if by_hand:
+            from tilelang.sim import machine
+
+            given = dict(zip(self._kernel.params, values, strict=True))
+            arrays = {param: value for param, value in given.items() if isinstance(param, Buffer)}
+            machine.run(self._device, arrays, scalars={p: v for p, v in given.items() if isinstance(p, Var)})
+        else:
+            from tilelang.sim import reference
+
+            reference.run(self._kernel, values)
 
     def _on_gpu(self, bound: Bound, views: Sequence[Any], device: int, results: Sequence[Any]) -> None:
         arrays = [v for v in views if isinstance(v, ArrayView)]
