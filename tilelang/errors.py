@@ -40,6 +40,11 @@ class Span:
     def __str__(self) -> str:
         return f"{self.file}:{self.line}"
 
+    @property
+    def short(self) -> str:
+        """The file's name without its folders, and the line."""
+        return f"{self.file.replace(chr(92), '/').rsplit('/', 1)[-1]}:{self.line}"
+
     def source_line(self) -> str:
         """The text of the first line, without its end; empty if the file cannot be read."""
         return linecache.getline(self.file, self.line).rstrip("\n")

@@ -138,6 +138,7 @@ def consumer() -> d.Body:
             d.TmaStore(map=C_MAP, address=SharedAddress(OTHER), coordinates=(i32(0), i32(0))),
             d.BulkCommitGroup(),
             d.BulkWaitGroupRead(pending=0),
+            d.BulkWaitGroup(pending=0),
         )),
     )  # fmt: skip
 

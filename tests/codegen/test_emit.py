@@ -112,10 +112,10 @@ def test_no_two_things_in_scope_share_a_name(program: list[object]) -> None:
 
 def test_lines() -> None:
     text = Text()
-    with text.block("if (x)"):
+    with text.indented():
         text.line("a;")
         text.line()
         with text.indented():
             text.line("b;")
     text.line("c;")
-    assert str(text) == "if (x) {\n  a;\n\n    b;\n}\nc;\n"
+    assert str(text) == "  a;\n\n    b;\nc;\n"

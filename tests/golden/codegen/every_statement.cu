@@ -81,8 +81,7 @@ every_statement(const __grid_constant__ CUtensorMap A_desc,  // A: float16 64 x 
       }
       if (r < 2) {
         break;
-      }
-      else {
+      } else {
         stage = 1;
       }
     }
@@ -122,6 +121,7 @@ every_statement(const __grid_constant__ CUtensorMap A_desc,  // A: float16 64 x 
       tl::tma_store(C_desc, B_shared, 0, 0);
       tl::tma_store_commit_group();
       tl::tma_store_wait_group_read<0>();
+      tl::tma_store_wait_group<0>();
     }
   } else {  // producer
     tl::warpgroup_reg_dealloc<24>();
