@@ -3,16 +3,17 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from tilelang.errors import ArgumentError, InternalError, PlatformError, Unsupported
 from tilelang.ir import tile
 from tilelang.ir.buffer import Buffer
 from tilelang.runtime import cache
 from tilelang.runtime.args import POINTER_ALIGNMENT_BYTES, Alignments, Param, Signature
+from tilelang.runtime.arrays import CPU, ArrayView, as_numpy
 from tilelang.runtime.call import Caller
 from tilelang.runtime.launch import Launcher, check_architecture
 from tilelang.runtime.log import logger
@@ -20,6 +21,9 @@ from tilelang.runtime.nvrtc import Cubin, Resources
 from tilelang.runtime.program import Program, make_program
 from tilelang.target import Target
 from tilelang.trace import Decision
+
+if TYPE_CHECKING:
+    from tilelang.sim.check import CheckReport
 
 # names that programs for this language use on a kernel object and that are not there, and what is
 _ABSENT = {
@@ -193,6 +197,25 @@ class JITKernel:
     def explain(self) -> str:
         """What the compiler decided, one paragraph each: where, what, why, and what was rejected for which reason."""
         return "\n".join(_paragraph(decision) for decision in self.decisions)
+
+    def check(
+        self, *arguments: Any, grid: str | Sequence[int] | None = None, schedules: int | None = None, seed: int = 0
+    ) -> CheckReport:
+        """Runs blocks of the compiled kernel on the simulated machine, on copies of the arguments (as for a call, on the CPU) or on
+        made-up arrays without any, and reports what that shows.
+
+        `grid`: None for a few blocks, "full", or extents to shrink the grid to; `schedules`: how many by seed, from `seed` on.
+        Raises HazardError for a race, a deadlock, an access out of bounds and whatever else `sim/machine.py` lists, ArgumentError."""
+        from tilelang.sim.check import check
+
+        given: dict[Any, Any] = {}
+        if arguments:
+            bound = self._signature.bind(arguments)
+            if bound.device != CPU:
+                raise self._signature.error("check runs on the CPU", "TL542", "pass NumPy arrays or CPU tensors, or no arrays at all")
+            pairs = zip(self.prim_func.params, bound.values, strict=True)
+            given = {param: as_numpy(v) if isinstance(v, ArrayView) else v for param, v in pairs if v is not None}
+        return check(self._program.device, given, grid=grid, schedules=schedules, seed=seed)
 
     def _load(self, device: int, alignments: Alignments) -> Launcher:
         """The kernel on a GPU by ordinal, for a call's alignments.  Raises ArchMismatch (TL641), and what `compile` raises."""

@@ -25,7 +25,7 @@ def load_shared(stmt: device.LoadShared, strand: Strand) -> None:
     starts = strand.per_thread(stmt.address, np.int64)[lanes]
     access = strand.access("ld.shared")
     data = strand.block.shared.read(starts, size, access)
-    strand.block.watch.shared(strand, strand.threads[lanes], starts, size, access, write=False)
+    _note(strand, strand.threads[lanes], starts, size, access, write=False)
     _deliver(stmt.target, stmt.first, stmt.count, lanes, data, strand)
 
 
@@ -36,7 +36,15 @@ def store_shared(stmt: device.StoreShared, strand: Strand) -> None:
     _check_conflict(starts, data, strand)
     access = strand.access("st.shared")
     strand.block.shared.write(starts, data, access)
-    strand.block.watch.shared(strand, strand.threads[lanes], starts, data.shape[1], access, write=True)
+    _note(strand, strand.threads[lanes], starts, data.shape[1], access, write=True)
+
+
+def _note(strand: Strand, threads: np.ndarray, starts: np.ndarray, width: int, access: Access, write: bool) -> None:
+    """Tells the vector clocks and the count of bank conflicts of an access to shared memory."""
+    strand.block.watch.shared(strand, threads, starts, width, access, write)
+    if strand.block.banks is not None:
+        apart = len(strand.group.strands) > 1 and len(threads) < strand.group.threads
+        strand.block.banks.add((access.span, access.action), strand, apart, threads, starts, width)
 
 
 # ---- global memory ------------------------------------------------------------------------------------------------------------
@@ -160,7 +168,7 @@ def _stmatrix(strand: Strand, operands: list[Value], warps: np.ndarray) -> None:
     rows = np.stack([register.astype(np.uint32).reshape(-1, 8, 4) for register in registers], axis=1)
     access = strand.access("stmatrix")
     strand.block.shared.write(addresses, rows.view(np.uint8).reshape(-1, 16), access)
-    strand.block.watch.shared(strand, strand.group.first_thread + lanes, addresses, 16, access, write=True)
+    _note(strand, strand.group.first_thread + lanes, addresses, 16, access, write=True)
 
 
 def shuffle_xor(stmt: device.ShuffleXor, strand: Strand) -> Steps:

@@ -19,6 +19,7 @@ with a span:
 
 from __future__ import annotations
 
+import random
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -30,13 +31,14 @@ from tilelang.errors import ArgumentError, HazardError, InternalError, Span
 from tilelang.ir.buffer import Buffer
 from tilelang.ir.device import BLOCK_IDX, BarrierArray, DeviceKernel, Registers, SharedArray
 from tilelang.ir.expr import Number, Var
+from tilelang.sim.banks import BankCounter
 from tilelang.sim.hazards import Hazards, Launch, Watch, launch_of, registers_of_wgmma
 from tilelang.sim.memory import SharedMemory
 from tilelang.sim.registers import RegisterFile
-from tilelang.sim.schedule import Schedule
+from tilelang.sim.schedule import DEMOTION, Schedule
 from tilelang.sim.schedule import schedule as schedule_of
 from tilelang.sim.steps import run_strand
-from tilelang.sim.strand import Strand, make_strands
+from tilelang.sim.strand import Steps, Strand, make_strands
 from tilelang.sim.sync import AsyncEngine, Groups, Mbarrier, NamedBarriers, RegisterPool
 from tilelang.sim.tma import GlobalMemory
 from tilelang.sim.values import Value, evaluate, scalar
@@ -54,22 +56,23 @@ def run(
     schedule: str = "fifo",
     step_limit: int = STEP_LIMIT,
     hazards: bool = True,
+    banks: BankCounter | None = None,
 ) -> None:
     """Runs every block of the grid, or those of `blocks` (indices x, y, z), one after the other.
 
     `arrays` gives each tensor of the kernel's maps and pointers its array (the buffer's dtype and shape), written in place.
-    `schedule` is "fifo", "reverse", "eager-async" or "lazy-async".  Without `hazards` the order of accesses is not judged, and what
+    `schedule` is "fifo", "reverse", "eager-async", "lazy-async" or "random:SEED".  `banks` counts bank conflicts.  Without `hazards` the order of accesses is not judged, and what
     shows by value alone is reported: quicker where a pipeline is known to be sound.  Raises HazardError TL801 to TL851 (see the module),
     ArgumentError TL510 to TL513 for arrays, schedule, scalars or blocks that do not fit, InternalError for device IR that means
     nothing."""
     order = schedule_of(schedule)
     tensors = GlobalMemory(arrays, kernel.tensor_maps, kernel.pointers)
     given = _scalars(kernel, scalars or {})
-    grid = _grid(kernel, given)
+    grid = grid_of(kernel, given)
     launch = launch_of(kernel) if hazards else None
     with np.errstate(all="ignore"):
         for index in _blocks(grid, blocks):
-            Block(kernel, tensors, given, index, order, step_limit, launch).run()
+            Block(kernel, tensors, given, index, order, step_limit, launch, banks).run()
 
 
 def _scalars(kernel: DeviceKernel, scalars: Mapping[Var, Number]) -> dict[Var, Value]:
@@ -79,7 +82,8 @@ def _scalars(kernel: DeviceKernel, scalars: Mapping[Var, Number]) -> dict[Var, V
     return {var: var.dtype.numpy.type(value) if var.dtype.is_float else value for var, value in scalars.items()}
 
 
-def _grid(kernel: DeviceKernel, scalars: dict[Var, Value]) -> tuple[int, int, int]:
+def grid_of(kernel: DeviceKernel, scalars: Mapping[Var, Value]) -> tuple[int, int, int]:
+    """The extents of the grid for these values of the scalar parameters."""
     host = _HostLanes("the grid", dict(scalars), kernel.span)
     extents = [extent if isinstance(extent, int) else scalar(evaluate(extent, host), host, "an extent") for extent in kernel.grid]
     x, y, z = (*extents, 1, 1, 1)[:3]
@@ -123,6 +127,7 @@ class Block:
     schedule: Schedule
     step_limit: int
     launch: Launch | None = None
+    banks: BankCounter | None = None
     steps: int = 0
     bulk: defaultdict[int, Groups] = field(default_factory=lambda: defaultdict(Groups))
     wgmma_groups: defaultdict[int, Groups] = field(default_factory=lambda: defaultdict(Groups))
@@ -167,6 +172,17 @@ class Block:
     def run(self) -> None:
         """Runs the block to its end.  Raises HazardError TL801 where nothing can go on, TL830 for work left at the end."""
         turns = [(strand, run_strand(strand)) for strand in self.strands]
+        if self.schedule.seed is None:
+            self._in_turns(turns)
+        else:
+            self._by_priority(turns, random.Random(self.schedule.seed))
+        self._check_end()
+        self.watch.ends()
+        if self.banks is not None:
+            self.banks.end_block()
+
+    def _in_turns(self, turns: list[tuple[Strand, Steps]]) -> None:
+        """Every strand in its turn, until it waits for something that has not happened."""
         if self.schedule.roles_reversed:
             turns.reverse()
         while turns:
@@ -178,8 +194,28 @@ class Block:
             turns = [(strand, steps) for strand, steps in turns if not strand.finished]
             if not progress and not self.engine.advance():
                 raise self._deadlock([strand for strand, _ in turns])
-        self._check_end()
-        self.watch.ends()
+
+    def _by_priority(self, turns: list[tuple[Strand, Steps]], rng: random.Random) -> None:
+        """One step at a time, of whoever can go on and has the highest priority; asynchronous work is one more that can."""
+        self.engine.choose = rng.choice
+        priority: dict[Strand | AsyncEngine, float] = {strand: rng.random() for strand, _ in turns}
+        priority[self.engine] = rng.random()
+        steps = dict(turns)
+        while steps:
+            ready: list[Strand | AsyncEngine] = [strand for strand in steps if strand.waiting is None or strand.waiting.ready()]
+            ready += [self.engine] if self.engine.pending else []
+            if not ready:
+                raise self._deadlock(list(steps))
+            chosen = max(ready, key=priority.__getitem__)
+            if isinstance(chosen, AsyncEngine):
+                chosen.advance()
+            else:
+                chosen.waiting = next(steps[chosen], None)
+                if chosen.waiting is None:
+                    chosen.finished = True
+                    del steps[chosen]
+            if rng.random() < DEMOTION:
+                priority[chosen] = min(priority.values()) - 1
 
     def _deadlock(self, strands: list[Strand]) -> HazardError:
         notes = {}

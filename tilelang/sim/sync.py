@@ -206,8 +206,9 @@ class AsyncEngine:
     """The operations that are on their way, oldest first."""
 
     def __init__(self, at_issue: bool, newest_first: bool) -> None:
-        self.at_issue, self.newest_first = at_issue, newest_first
+        self.at_issue = at_issue
         self.pending: list[AsyncOp] = []
+        self.choose: Callable[[list[AsyncOp]], AsyncOp] = lambda heads: heads[-1 if newest_first else 0]
 
     def issue(self, op: AsyncOp) -> AsyncOp:
         """Starts an operation; under an eager schedule it takes effect at once."""
@@ -223,7 +224,7 @@ class AsyncEngine:
             heads.setdefault(op.queue, op)
         if not heads:
             return False
-        op = list(heads.values())[-1 if self.newest_first else 0]
+        op = self.choose(list(heads.values()))
         self.pending.remove(op)
         op.effect()
         op.done = True

@@ -28,7 +28,6 @@ class GlobalMemory:
         for buffer, array in arrays.items():
             _check_array(buffer, array)
         self._views: dict[TensorMap, np.ndarray] = {}
-        self._numbers: dict[TensorMap, np.ndarray] = {}
         self._arrays = dict(arrays)
         for record in maps:
             if 0 in record.dims:
@@ -43,14 +42,12 @@ class GlobalMemory:
 
     def cells(self, record: TensorMap, coordinates: Sequence[int]) -> np.ndarray:
         """The elements of the tensor, as row-major numbers, that the box at `coordinates` covers."""
-        if record not in self._numbers:
-            array = self._arrays[record.tensor]
-            numbers = np.arange(array.size, dtype=np.int64).reshape(array.shape)
-            size = record.dtype.bytes
-            strides = [8, *(8 * stride // size for stride in record.strides_bytes)]
-            self._numbers[record] = np.lib.stride_tricks.as_strided(numbers, record.dims[::-1], strides[::-1])
         inside, _ = _overlap(record, coordinates)
-        return self._numbers[record][inside].reshape(-1)
+        strides = (1, *(stride // record.dtype.bytes for stride in record.strides_bytes))[::-1]
+        cells = np.zeros(1, np.int64)
+        for part, stride in zip(inside, strides, strict=True):
+            cells = (cells[:, None] + np.arange(part.start, part.stop, dtype=np.int64) * stride).reshape(-1)
+        return cells
 
     def knows(self, record: TensorMap) -> bool:
         return record in self._views
