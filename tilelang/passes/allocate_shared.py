@@ -44,7 +44,8 @@ def allocate_shared(
         if plan.staging is None:
             continue
         reuse = _rings_are_dead(kernel, copy)
-        array = arrays[copy] = _array(f"{copy.dst.buffer.name}_tile", plan.staging, 1, 0 if reuse else ring_end, copy.span)
+        start = 0 if reuse else end if kernel.is_explicit else ring_end  # warpgroups on their own may store at the same time
+        array = arrays[copy] = _array(f"{copy.dst.buffer.name}_tile", plan.staging, 1, start, copy.span)
         end = max(end, array.offset_bytes + array.stage_bytes)
         where = "on top of the rings, which are dead by then" if reuse else "in memory of its own, since rings are used after it"
         decisions.append(Decision(copy.span, f"shared memory for storing {copy.dst.buffer.name}", where))
