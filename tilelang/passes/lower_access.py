@@ -104,11 +104,22 @@ def global_offset(buffer: Buffer, indices: tuple[Expr, ...], ranges: Ranges) -> 
     pitches = [1]
     for extent in reversed(buffer.shape[1:]):
         pitches.insert(0, pitches[0] * int(extent))  # type: ignore[arg-type]
+    if any(index.dtype != INT32 for index in indices):
+        return _sum(indices, pitches, INT64)
     narrow = _sum(indices, pitches, INT32)
     found = bounds(narrow, ranges)
     if found is not None and -(2**31) <= found[0] and found[1] < 2**31:
         return simplify(narrow, ranges)
     return _sum(indices, pitches, INT64)
+
+
+def widened(value: Expr) -> Expr:
+    """An int32 expression with its arithmetic done in int64, from its variables and loads on."""
+    if isinstance(value, Const):
+        return Const(value.value, INT64)
+    if isinstance(value, Binary) and value.dtype == INT32:
+        return Binary(value.op, widened(value.a), widened(value.b))
+    return convert(value, INT64)
 
 
 def in_storage(buffer: Buffer, indices: tuple[Expr, ...]) -> tuple[Expr, ...]:

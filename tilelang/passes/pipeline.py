@@ -63,7 +63,7 @@ def plan(
     kernel: Kernel, target: Target, options: Options, alignments: Mapping[Buffer, int]
 ) -> tuple[Plans, tuple[Decision, ...]]:
     """All plans of a legal kernel, and the decisions behind them."""
-    gemms = plan_gemms(kernel)
+    gemms = plan_gemms(kernel, target)
     copied = plan_copies(kernel, gemms.shared, gemms.accumulators, alignments, options)
     clears, clear_reasons = plan_clears(kernel)
     shaped = _shape_body(kernel, copied.copies, [clear.fill for clear in clears], gemms.fragments, options)

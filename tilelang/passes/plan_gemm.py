@@ -19,7 +19,9 @@ from tilelang.layout.fragments import WGMMA_K_BYTES, WGMMA_M, wgmma_accumulator,
 from tilelang.layout.swizzle import PanelLayout, widest_swizzle
 from tilelang.passes.access import statements
 from tilelang.passes.infer_layouts import Demand
+from tilelang.passes.plan_roles import widest_n
 from tilelang.passes.plans import GemmPlan
+from tilelang.target import Target
 from tilelang.passes.slots import corner, is_in_slot, slots_of, tile_of
 from tilelang.trace import Decision, Rejection
 
@@ -44,15 +46,18 @@ class GemmPlans:
         return {gemm.c.buffer: plan for gemm, plan in self.gemms.items()}
 
 
-def plan_gemms(kernel: Kernel, in_slots: bool = False) -> GemmPlans:
+def plan_gemms(kernel: Kernel, target: Target, in_slots: bool = False) -> GemmPlans:
     """Plans every gemm.  `in_slots`: operands may be tiles of larger shared buffers, and parts of them along M or N.  Raises Unsupported
     or ResourceExceeded for what wgmma or this compiler cannot do."""
     plans = GemmPlans()
     gemms = [stmt for stmt in statements(kernel.body) if isinstance(stmt, Gemm)]
     rows_only = any(gemm.a.buffer.scope is Scope.FRAGMENT for gemm in gemms)
+    accumulators = {gemm.c.buffer for gemm in gemms}
+    registers = sum(math.prod(int(extent) for extent in c.shape) for c in accumulators) // kernel.threads  # type: ignore[arg-type]
     for gemm in gemms:
         _check_operands(gemm, kernel, in_slots)
-        plan, rejected = _tile(gemm, kernel.threads // WARPGROUP_THREADS, rows_only)
+        widest = min(widest_n(registers, kernel.threads, target), MAX_N)
+        plan, rejected = _tile(gemm, kernel.threads // WARPGROUP_THREADS, rows_only, widest)
         plans.gemms[gemm] = plan
         _prescribe(plans, gemm, plan)
         plans.decisions.append(_decision(gemm, plan, rejected))
@@ -144,7 +149,7 @@ def _check_whole(region: Region, gemm: Gemm) -> None:
 # ---- tiling ------------------------------------------------------------------------------------------------------------------
 
 
-def _tile(gemm: Gemm, warpgroups: int, rows_only: bool) -> tuple[GemmPlan, tuple[Rejection, ...]]:
+def _tile(gemm: Gemm, warpgroups: int, rows_only: bool, widest: int) -> tuple[GemmPlan, tuple[Rejection, ...]]:
     m, n = (int(extent) for extent in gemm.c.tile_shape)  # type: ignore[arg-type]
     k = int(gemm.a.tile_shape[0 if gemm.transpose_a else 1])  # type: ignore[arg-type]
     k_step = WGMMA_K_BYTES // gemm.a.buffer.dtype.bytes
@@ -156,7 +161,7 @@ def _tile(gemm: Gemm, warpgroups: int, rows_only: bool) -> tuple[GemmPlan, tuple
             )  # fmt: skip
     rows, columns, rejected = _grid(gemm, m, n, warpgroups, rows_only)
     part_n = n // columns
-    n_tiles = next(count for count in range(1, part_n // 8 + 1) if part_n % (count * 16) == 0 and part_n // count <= MAX_N)
+    n_tiles = next(count for count in range(1, part_n // 8 + 1) if part_n % (count * 16) == 0 and part_n // count <= widest)
     registers = m * n // (WARPGROUP_THREADS * warpgroups)
     if registers > MAX_ACCUMULATOR_REGISTERS:
         raise ResourceExceeded(
@@ -206,7 +211,7 @@ def _operand_layout(operand: Region, instruction_columns: int, gemm: Gemm) -> Pa
 
 def _decision(gemm: Gemm, plan: GemmPlan, rejected: tuple[Rejection, ...]) -> Decision:
     if plan.n_tiles > 1:
-        rejected += (Rejection(f"n={plan.n * plan.n_tiles}", "n <= 256", str(plan.n * plan.n_tiles)),)
+        rejected += (Rejection(f"n={plan.n * plan.n_tiles}", "n <= 256, and its registers fit into what a thread starts with", f"{plan.n * plan.n_tiles}"),)
     a = "registers" if plan.a_in_registers else "shared memory"
     return Decision(
         gemm.span, f"T.gemm into {gemm.c.buffer.name}",

@@ -7,13 +7,13 @@ producer, which needs few, to the consumers.
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable, Mapping
 
-from tilelang.errors import ResourceExceeded
+from tilelang.errors import InternalError, ResourceExceeded
 from tilelang.ir.buffer import Buffer
 from tilelang.ir.device import Registers
 from tilelang.ir.tile import Kernel
-from tilelang.passes.plans import RolePlan
+from tilelang.passes.plans import GemmPlan, RolePlan
 from tilelang.target import Target
 from tilelang.trace import Decision, Rejection
 
@@ -22,25 +22,38 @@ WARP_THREADS = 32
 PRODUCER_REGISTERS = 24
 MAX_CONSUMER_REGISTERS = 240
 REGISTER_UNIT = 8
+INSTRUCTION_REGISTERS = 28  # what ptxas wants beside the accumulator of one wgmma
 LEAST_WORKING_REGISTERS = 24
 WORKING_REGISTERS = 48  # addresses, ring state and the epilogue's temporaries, beside the accumulators
 STATIC_SHARED_UNIT_BYTES = 1024
 MAX_BLOCKS_PER_SM = 2
 
 
+def widest_n(accumulator_registers: int, threads: int, target: Target) -> int:
+    """The largest n of a wgmma in a kernel whose consumers hold that many accumulator registers a thread.
+
+    The instruction's registers must fit into what a thread has at entry, before setmaxnreg gives it more, in the number of blocks per
+    SM that the accumulators allow."""
+    for blocks in range(MAX_BLOCKS_PER_SM, 0, -1):
+        plan = _split(threads, True, blocks, target)
+        if blocks == 1 or accumulator_registers + WORKING_REGISTERS <= plan.consumer_registers:
+            return 2 * (_entry_registers(plan.threads, blocks, target) - INSTRUCTION_REGISTERS)
+    raise InternalError("no number of blocks per SM", code="TL903")
+
+
 def plan_roles(
-    kernel: Kernel, loads: bool, registers: Iterable[Registers], accumulators: Collection[Buffer], shared_bytes: int, target: Target
+    kernel: Kernel, loads: bool, registers: Iterable[Registers], gemms: Mapping[Buffer, GemmPlan], shared_bytes: int, target: Target
 ) -> tuple[RolePlan, tuple[Decision, ...]]:
     """The split for the most blocks per SM (at most two) that shared memory and registers allow.  Raises ResourceExceeded if the
     accumulators alone are more than a thread of a single block can have."""
     arrays = tuple(registers)
     needed = sum(registers_of(array) for array in arrays) + WORKING_REGISTERS
     plan = _split(kernel.threads, loads, MAX_BLOCKS_PER_SM, target)
-    why_not = _why_not(plan, needed, shared_bytes, target)
+    why_not = _why_not(plan, needed, max((gemm.n for gemm in gemms.values()), default=0), shared_bytes, target)
     rejected = () if why_not is None else (why_not,)
     if rejected:
         plan = _split(kernel.threads, loads, 1, target)
-        _check_accumulators(kernel, [array for array in arrays if array.name in {b.name for b in accumulators}], plan)
+        _check_accumulators(kernel, [array for array in arrays if array.name in {b.name for b in gemms}], plan)
     producer = f", {plan.producer_threads} producer threads" if plan.producer_threads else ""
     producer += f" with {plan.producer_registers}" if plan.producer_registers else ""
     blocks = f"{plan.min_blocks_per_sm} block{'s' * (plan.min_blocks_per_sm > 1)} per SM"
@@ -67,14 +80,19 @@ def _split(consumers: int, loads: bool, blocks: int, target: Target) -> RolePlan
     whole = consumers % PRODUCER_THREADS == 0  # registers move between whole warpgroups
     producers = (PRODUCER_THREADS if whole else WARP_THREADS) if loads else 0
     threads = consumers + producers
-    entry = min(target.registers_per_sm // (blocks * threads), target.registers_per_thread_max) // REGISTER_UNIT * REGISTER_UNIT
+    entry = _entry_registers(threads, blocks, target)
     if not producers or not whole:
         return RolePlan(consumers, producers, entry, 0, blocks)
     left = (entry * threads - PRODUCER_REGISTERS * producers) // consumers // REGISTER_UNIT * REGISTER_UNIT
     return RolePlan(consumers, producers, min(left, MAX_CONSUMER_REGISTERS), PRODUCER_REGISTERS, blocks)
 
 
-def _why_not(plan: RolePlan, needed_registers: int, shared_bytes: int, target: Target) -> Rejection | None:
+def _entry_registers(threads: int, blocks: int, target: Target) -> int:
+    """Registers of each thread when it starts."""
+    return min(target.registers_per_sm // (blocks * threads), target.registers_per_thread_max) // REGISTER_UNIT * REGISTER_UNIT
+
+
+def _why_not(plan: RolePlan, needed_registers: int, n: int, shared_bytes: int, target: Target) -> Rejection | None:
     """The predicate that forbids this many blocks, if one does."""
     alternative = f"{plan.min_blocks_per_sm} blocks per SM"
     block_bytes = shared_bytes + STATIC_SHARED_UNIT_BYTES + target.shared_reserved_bytes_per_block
@@ -83,6 +101,9 @@ def _why_not(plan: RolePlan, needed_registers: int, shared_bytes: int, target: T
             alternative, f"shared memory of the blocks <= {target.shared_bytes_per_sm} bytes",
             f"{block_bytes * plan.min_blocks_per_sm}", "fewer stages or smaller tiles",
         )  # fmt: skip
+    entry = _entry_registers(plan.threads, plan.min_blocks_per_sm, target)
+    if n // 2 + INSTRUCTION_REGISTERS > entry:
+        return Rejection(alternative, f"a wgmma's registers <= {entry}, which a thread starts with", f"n={n} takes {n // 2} and a few")
     if needed_registers > plan.consumer_registers:
         allowed = f"registers of a consumer thread <= {plan.consumer_registers}"
         return Rejection(alternative, allowed, f"about {needed_registers}", "smaller tiles")
