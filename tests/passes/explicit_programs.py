@@ -3,7 +3,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -346,16 +345,3 @@ PROGRAMS = {
     "named meeting": Program(named_meeting, matrices(64, 64, 64), product),
 }
 
-
-def wrong(old: str, new: str = "pass") -> Any:
-    """The example's module with one piece of its text replaced."""
-    from pathlib import Path
-    from types import ModuleType
-
-    import examples.gemm_explicit as right
-
-    path = Path(right.__file__)
-    text = path.read_text()
-    assert text.count(old) == 1, old
-    module = ModuleType("wrong")
-    return text.replace(old, new), module, path

@@ -55,7 +55,7 @@ def plan_explicit(
     block = whole_block(kernel)
     body, owners = transform_teams(kernel.body, block)
     kernel = dataclasses.replace(kernel, body=body)
-    gemms = _plan_gemms(kernel, block)
+    gemms = _plan_gemms(kernel, block, target)
     copied = plan_copies(kernel, gemms.shared, gemms.accumulators, alignments, options)
     clears, clear_reasons = plan_clears(kernel)
     whole = _whole(copied.copies) | {clear.fill for clear in clears}
@@ -70,7 +70,8 @@ def plan_explicit(
     roles = roles_of(shaped.body, block)
     teams = _fragment_teams(shaped.body, block, owners)
     homes = {buffer: (teams[buffer], home) for buffer, home in registers.items() if buffer in teams}
-    handed_out = plan_registers_by_hand(shaped, shaped.body, block, roles, homes, shared.bytes, target)
+    widest = {role: _widest(shaped.body, block, role, gemms) for role in roles}
+    handed_out = plan_registers_by_hand(shaped, shaped.body, block, widest, homes, shared.bytes, target)
     order, order_reasons = plan_order(shaped)
     plans = Plans(
         shaped.body, shared_layouts, fragments, layouts.loops, copied.copies, gemms.gemms, clears, (), handed_out.launch, shared,
@@ -104,12 +105,12 @@ def _of_team(body: Body, block: Team, wanted: Team, kinds: tuple[type[Stmt], ...
 # ---- gemms --------------------------------------------------------------------------------------------------------------------
 
 
-def _plan_gemms(kernel: Kernel, block: Team) -> GemmPlans:
+def _plan_gemms(kernel: Kernel, block: Team, target: Target) -> GemmPlans:
     """The gemms of all teams, each tiled for its own warpgroups."""
     found = GemmPlans()
     for team in _teams(kernel.body, block):
         gemms = _of_team(kernel.body, block, team, (tile.Gemm,))
-        mine = plan_gemms(dataclasses.replace(kernel, body=gemms, threads=team.threads), in_slots=True)
+        mine = plan_gemms(dataclasses.replace(kernel, body=gemms, threads=team.threads), target, block.threads)
         found.gemms.update(mine.gemms)
         found.fragments.update(mine.fragments)
         found.decisions += mine.decisions
@@ -121,6 +122,11 @@ def _plan_gemms(kernel: Kernel, block: Team) -> GemmPlans:
                     hint="give their T.gemm the same shapes and transposes, or each its own buffer",
                 )  # fmt: skip
     return found
+
+
+def _widest(body: Body, block: Team, role: Team, gemms: GemmPlans) -> int:
+    """The largest n of a wgmma that a role executes, 0 if it executes none."""
+    return max((gemms.gemms[stmt].n for stmt, team in by_team(body, block) if isinstance(stmt, tile.Gemm) and role in team), default=0)
 
 
 # ---- layouts ------------------------------------------------------------------------------------------------------------------

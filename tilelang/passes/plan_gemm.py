@@ -19,7 +19,7 @@ from tilelang.layout.fragments import WGMMA_K_BYTES, WGMMA_M, wgmma_accumulator,
 from tilelang.layout.swizzle import PanelLayout, widest_swizzle
 from tilelang.passes.access import statements
 from tilelang.passes.infer_layouts import Demand
-from tilelang.passes.plan_roles import widest_n
+from tilelang.passes.plan_roles import INSTRUCTION_REGISTERS, entry_registers, widest_n
 from tilelang.passes.plans import GemmPlan
 from tilelang.target import Target
 from tilelang.passes.slots import corner, is_in_slot, slots_of, tile_of
@@ -46,17 +46,19 @@ class GemmPlans:
         return {gemm.c.buffer: plan for gemm, plan in self.gemms.items()}
 
 
-def plan_gemms(kernel: Kernel, target: Target, in_slots: bool = False) -> GemmPlans:
-    """Plans every gemm.  `in_slots`: operands may be tiles of larger shared buffers, and parts of them along M or N.  Raises Unsupported
-    or ResourceExceeded for what wgmma or this compiler cannot do."""
+def plan_gemms(kernel: Kernel, target: Target, block_threads: int = 0) -> GemmPlans:
+    """Plans every gemm.  `block_threads`, not 0: the kernel is what some warpgroups of a block of so many threads do, divided by hand;
+    operands may be tiles of larger shared buffers, and parts of them along M or N.  Raises Unsupported or ResourceExceeded for what
+    wgmma or this compiler cannot do."""
     plans = GemmPlans()
     gemms = [stmt for stmt in statements(kernel.body) if isinstance(stmt, Gemm)]
     rows_only = any(gemm.a.buffer.scope is Scope.FRAGMENT for gemm in gemms)
     accumulators = {gemm.c.buffer for gemm in gemms}
     registers = sum(math.prod(int(extent) for extent in c.shape) for c in accumulators) // kernel.threads  # type: ignore[arg-type]
     for gemm in gemms:
-        _check_operands(gemm, kernel, in_slots)
-        widest = min(widest_n(registers, kernel.threads, target), MAX_N)
+        _check_operands(gemm, kernel, in_slots=block_threads > 0)
+        entry = entry_registers(block_threads, 1, target) if block_threads else 0
+        widest = min(2 * (entry - INSTRUCTION_REGISTERS) if entry else widest_n(registers, kernel.threads, target), MAX_N)
         plan, rejected = _tile(gemm, kernel.threads // WARPGROUP_THREADS, rows_only, widest)
         plans.gemms[gemm] = plan
         _prescribe(plans, gemm, plan)

@@ -15,21 +15,17 @@ from tilelang.ir.buffer import Buffer
 from tilelang.ir.device import Registers
 from tilelang.ir.tile import RegisterHints
 from tilelang.passes.plan_roles import (
+    INSTRUCTION_REGISTERS,
     MAX_BLOCKS_PER_SM,
-    REGISTER_UNIT,
     STATIC_SHARED_UNIT_BYTES,
     WORKING_REGISTERS,
+    entry_registers,
     registers_of,
 )
 from tilelang.passes.plans import RolePlan
 from tilelang.passes.teams import Team, by_team
 from tilelang.target import Target
 from tilelang.trace import Decision, Rejection
-
-
-def registers_at_entry(threads: int, blocks: int, target: Target) -> int:
-    """What a thread has at the start if `blocks` blocks of `threads` threads share an SM."""
-    return min(target.registers_per_sm // (blocks * threads), target.registers_per_thread_max) // REGISTER_UNIT * REGISTER_UNIT
 
 
 # ---- kernels whose roles are planned ------------------------------------------------------------------------------------------
@@ -47,7 +43,7 @@ def apply_hints(
         why = Rejection(_text(hints), "a producer warpgroup gives registers to the consumers", "there is none")
         return roles, (*reasons, Decision(span, subject, "none are moved", rejected=(why,)))
     if hints.fixed:
-        entry = registers_at_entry(roles.threads, roles.min_blocks_per_sm, target)
+        entry = entry_registers(roles.threads, roles.min_blocks_per_sm, target)
         fixed = dataclasses.replace(roles, consumer_registers=entry, producer_registers=0)
         return fixed, (*reasons, Decision(span, subject, f"none are moved: {entry} for every thread", "T.disable_warp_group_reg_alloc"))
     producer = roles.producer_registers if hints.producer is None else hints.producer
@@ -70,9 +66,9 @@ def _blocks(parts: tuple[tuple[int, int], ...], most: int, target: Target, span:
     """Blocks per SM, at most `most`, at which (threads, registers each) of all parts fit into what the threads had at the start."""
     threads, wanted = sum(count for count, _ in parts), sum(count * each for count, each in parts)
     for blocks in range(most, 0, -1):
-        if wanted <= registers_at_entry(threads, blocks, target) * threads:
+        if wanted <= entry_registers(threads, blocks, target) * threads:
             return blocks
-    entry = registers_at_entry(threads, 1, target)
+    entry = entry_registers(threads, 1, target)
     raise ResourceExceeded(
         f"the warpgroups ask for {' + '.join(f'{count} x {each}' for count, each in parts)} = {wanted} registers, and the block's "
         f"{threads} threads start with {entry} each, {entry * threads} together", code="TL405", span=span,
@@ -94,10 +90,11 @@ class HandedOut:
 
 
 def plan_registers_by_hand(
-    kernel: tile.Kernel, body: tile.Body, block: Team, roles: tuple[Team, ...], fragments: Mapping[Buffer, tuple[Team, Registers]],
+    kernel: tile.Kernel, body: tile.Body, block: Team, widest: Mapping[Team, int], fragments: Mapping[Buffer, tuple[Team, Registers]],
     shared_bytes: int, target: Target,
 ) -> HandedOut:  # fmt: skip
-    """Registers and blocks per SM.  Raises ResourceExceeded TL405, and TL402 for fragments that do not fit."""
+    """Registers and blocks per SM.  `widest`: the largest n of each role's wgmmas.  Raises ResourceExceeded TL405, and TL402 for fragments that do not fit."""
+    roles = tuple(widest)
     at_start = {role: _annotated(kernel.registers, body, block, role) for role in roles}
     settings = {role: _settings(body, block, role) for role in roles}
     changes = {role: [each.count for each in settings[role]] or [at_start[role]] * bool(at_start[role]) for role in roles}
@@ -106,12 +103,12 @@ def plan_registers_by_hand(
     rejected: list[Rejection] = []
     blocks = MAX_BLOCKS_PER_SM
     while blocks > 1:
-        why_not = _why_not(blocks, kernel.threads, roles, changes, needed, shared_bytes, target)
+        why_not = _why_not(blocks, kernel.threads, widest, changes, needed, shared_bytes, target)
         if why_not is None:
             break
         rejected.append(why_not)
         blocks -= 1
-    entry = registers_at_entry(kernel.threads, blocks, target)
+    entry = entry_registers(kernel.threads, blocks, target)
     if any(changes.values()):
         _blocks(tuple((role.threads, (changes[role] or [entry])[-1]) for role in roles), 1, target, first)
     for role in roles:
@@ -140,18 +137,21 @@ def _annotated(hints: RegisterHints, body: tile.Body, block: Team, role: Team) -
 
 
 def _why_not(
-    blocks: int, threads: int, roles: tuple[Team, ...], changes: Mapping[Team, list[int]], needed: Mapping[Team, int], shared_bytes: int,
+    blocks: int, threads: int, widest: Mapping[Team, int], changes: Mapping[Team, list[int]], needed: Mapping[Team, int], shared_bytes: int,
     target: Target,
 ) -> Rejection | None:  # fmt: skip
-    alternative, entry = f"{blocks} blocks per SM", registers_at_entry(threads, blocks, target)
+    alternative, entry = f"{blocks} blocks per SM", entry_registers(threads, blocks, target)
     block_bytes = shared_bytes + STATIC_SHARED_UNIT_BYTES + target.shared_reserved_bytes_per_block
     if block_bytes * blocks > target.shared_bytes_per_sm:
         limit = f"shared memory of the blocks <= {target.shared_bytes_per_sm} bytes"
         return Rejection(alternative, limit, f"{block_bytes * blocks}", "fewer stages or smaller tiles")
-    wanted = sum(role.threads * (changes[role] or [entry])[-1] for role in roles)
+    n = max(widest.values())
+    if n // 2 + INSTRUCTION_REGISTERS > entry and n:
+        return Rejection(alternative, f"a wgmma's registers <= {entry}, which a thread starts with", f"n={n} takes {n // 2} and a few")
+    wanted = sum(role.threads * (changes[role] or [entry])[-1] for role in widest)
     if wanted > entry * threads:
         return Rejection(alternative, f"registers of the block <= {entry * threads}", str(wanted), "smaller T.set_max_nreg")
-    for role in roles:
+    for role in widest:
         have = (changes[role] or [entry])[-1]
         if needed[role] and needed[role] + WORKING_REGISTERS > have:
             return Rejection(alternative, f"registers of a thread of {role} <= {have}", f"about {needed[role] + WORKING_REGISTERS}")

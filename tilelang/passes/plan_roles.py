@@ -37,7 +37,7 @@ def widest_n(accumulator_registers: int, threads: int, target: Target) -> int:
     for blocks in range(MAX_BLOCKS_PER_SM, 0, -1):
         plan = _split(threads, True, blocks, target)
         if blocks == 1 or accumulator_registers + WORKING_REGISTERS <= plan.consumer_registers:
-            return 2 * (_entry_registers(plan.threads, blocks, target) - INSTRUCTION_REGISTERS)
+            return 2 * (entry_registers(plan.threads, blocks, target) - INSTRUCTION_REGISTERS)
     raise InternalError("no number of blocks per SM", code="TL903")
 
 
@@ -80,14 +80,14 @@ def _split(consumers: int, loads: bool, blocks: int, target: Target) -> RolePlan
     whole = consumers % PRODUCER_THREADS == 0  # registers move between whole warpgroups
     producers = (PRODUCER_THREADS if whole else WARP_THREADS) if loads else 0
     threads = consumers + producers
-    entry = _entry_registers(threads, blocks, target)
+    entry = entry_registers(threads, blocks, target)
     if not producers or not whole:
         return RolePlan(consumers, producers, entry, 0, blocks)
     left = (entry * threads - PRODUCER_REGISTERS * producers) // consumers // REGISTER_UNIT * REGISTER_UNIT
     return RolePlan(consumers, producers, min(left, MAX_CONSUMER_REGISTERS), PRODUCER_REGISTERS, blocks)
 
 
-def _entry_registers(threads: int, blocks: int, target: Target) -> int:
+def entry_registers(threads: int, blocks: int, target: Target) -> int:
     """Registers of each thread when it starts."""
     return min(target.registers_per_sm // (blocks * threads), target.registers_per_thread_max) // REGISTER_UNIT * REGISTER_UNIT
 
@@ -101,7 +101,7 @@ def _why_not(plan: RolePlan, needed_registers: int, n: int, shared_bytes: int, t
             alternative, f"shared memory of the blocks <= {target.shared_bytes_per_sm} bytes",
             f"{block_bytes * plan.min_blocks_per_sm}", "fewer stages or smaller tiles",
         )  # fmt: skip
-    entry = _entry_registers(plan.threads, plan.min_blocks_per_sm, target)
+    entry = entry_registers(plan.threads, plan.min_blocks_per_sm, target)
     if n // 2 + INSTRUCTION_REGISTERS > entry:
         return Rejection(alternative, f"a wgmma's registers <= {entry}, which a thread starts with", f"n={n} takes {n // 2} and a few")
     if needed_registers > plan.consumer_registers:
