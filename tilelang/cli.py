@@ -2,8 +2,8 @@
 
     tilelang check FILE [--grid full | X[,Y[,Z]]] [--schedules N] [--seed N] [ARGUMENT ...]
 
-runs a program with `tilelang.compile` intercepted, and then every kernel that it compiled on the simulated machine.  Exit status: 0
-if all of them are clean, 1 if the machine objects to one, 2 if the program failed or compiled none.
+runs a program with `tilelang.compile` intercepted, and then every kernel that it compiled on the simulated machine.  Exit
+status: 0 if all of them are clean, 1 if the machine objects to one, 2 if the program failed or compiled none.
 """
 from __future__ import annotations
 
@@ -38,12 +38,12 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(dest="command", required=True)
     check = commands.add_parser(
         "check", help="run a program and check every kernel it compiles on the simulated machine",
-        description="Runs FILE and checks every kernel that it compiles: races, deadlocks, accesses out of bounds.  Needs no GPU.",
+        description="Runs FILE and checks every kernel that it compiles: races, deadlocks, bounds.  Needs no GPU.",
     )  # fmt: skip
     check.add_argument("file", type=Path, help="the Python program")
     check.add_argument("arguments", nargs=argparse.REMAINDER, help="its own arguments")
     check.add_argument("--grid", type=_grid, help="'full' for all blocks, or extents X[,Y[,Z]]; by default a few blocks")
-    check.add_argument("--schedules", type=int, help="random schedules beside the four fixed ones (default: 64 where data decides)")
+    check.add_argument("--schedules", type=int, help="random schedules beside the fixed ones (default: 64 where data decides)")
     check.add_argument("--seed", type=int, default=0, help="the first random schedule, and the data (default: 0)")
     return parser
 

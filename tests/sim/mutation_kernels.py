@@ -1,7 +1,7 @@
 """Small kernels that use every kind of synchronisation the compiler emits, for counting which of their mutants are noticed.
 
-Each takes (stages, trips, tiles): the depth of its pipeline, the k steps of one tile, and the tiles that a block computes one after
-the other.  Tiles are 64 x 64 x 16 or smaller; arrays hold small integers, so that results are exact.
+Each takes (stages, trips, tiles): the depth of its pipeline, the k steps of one tile, and the tiles that a block computes one
+after the other.  Tiles are 64 x 64 x 16 or smaller; arrays hold small integers, so that results are exact.
 """
 
 from __future__ import annotations
@@ -32,7 +32,9 @@ class Shape:
 
 def gemm(s: Shape) -> Kernel:
     @T.prim_func
-    def kernel(A: T.Tensor((M, s.trips * K), "float16"), B: T.Tensor((s.trips * K, N), "float16"), C: T.Tensor((M, N), "float16")):
+    def kernel(
+        A: T.Tensor((M, s.trips * K), "float16"), B: T.Tensor((s.trips * K, N), "float16"), C: T.Tensor((M, N), "float16"),
+    ):  # fmt: skip
         with T.Kernel(1, threads=128) as bx:
             A_s, B_s = T.alloc_shared((M, K), "float16"), T.alloc_shared((K, N), "float16")
             acc = T.alloc_fragment((M, N), "float32")
@@ -48,7 +50,9 @@ def gemm(s: Shape) -> Kernel:
 
 def gemm_transposed(s: Shape) -> Kernel:
     @T.prim_func
-    def kernel(A: T.Tensor((s.trips * K, M), "float16"), B: T.Tensor((32, s.trips * K), "float16"), C: T.Tensor((M, 32), "float32")):
+    def kernel(
+        A: T.Tensor((s.trips * K, M), "float16"), B: T.Tensor((32, s.trips * K), "float16"), C: T.Tensor((M, 32), "float32"),
+    ):  # fmt: skip
         with T.Kernel(1, threads=128) as bx:
             A_s, B_s = T.alloc_shared((K, M), "float16"), T.alloc_shared((32, K), "float16")
             acc = T.alloc_fragment((M, 32), "float32")
@@ -64,7 +68,9 @@ def gemm_transposed(s: Shape) -> Kernel:
 
 def gemm_two_warpgroups(s: Shape) -> Kernel:
     @T.prim_func
-    def kernel(A: T.Tensor((M, s.trips * K), "float16"), B: T.Tensor((s.trips * K, N), "float16"), C: T.Tensor((M, N), "float16")):
+    def kernel(
+        A: T.Tensor((M, s.trips * K), "float16"), B: T.Tensor((s.trips * K, N), "float16"), C: T.Tensor((M, N), "float16"),
+    ):  # fmt: skip
         with T.Kernel(1, threads=256) as bx:
             A_s, B_s = T.alloc_shared((M, K), "float16"), T.alloc_shared((K, N), "float16")
             C_s, acc = T.alloc_shared((M, N), "float16"), T.alloc_fragment((M, N), "float32")
@@ -129,11 +135,11 @@ def two_gemms(s: Shape) -> Kernel:
 
     @T.prim_func
     def kernel(
-        A: T.Tensor((M, s.trips * K), "float16"), B: T.Tensor((s.trips * K, N), "float16"), D: T.Tensor((s.trips * K, 32), "float16"),
-        C: T.Tensor((M, N), "float16"), E: T.Tensor((M, 32), "float32"),
+        A: T.Tensor((M, s.trips * K), "float16"), B: T.Tensor((s.trips * K, N), "float16"),
+        D: T.Tensor((s.trips * K, 32), "float16"), C: T.Tensor((M, N), "float16"), E: T.Tensor((M, 32), "float32"),
     ):  # fmt: skip
         with T.Kernel(1, threads=128) as bx:
-            A_s, B_s, D_s = T.alloc_shared((M, K), "float16"), T.alloc_shared((K, N), "float16"), T.alloc_shared((K, 32), "float16")
+            A_s, B_s, D_s = (T.alloc_shared(shape, "float16") for shape in ((M, K), (K, N), (K, 32)))
             acc, acc2 = T.alloc_fragment((M, N), "float32"), T.alloc_fragment((M, 32), "float32")
             T.clear(acc)
             T.clear(acc2)
@@ -153,7 +159,9 @@ def two_loops(s: Shape) -> Kernel:
     """Two pipelined loops one after the other through one ring."""
 
     @T.prim_func
-    def kernel(A: T.Tensor((M, s.trips * K), "float16"), B: T.Tensor((s.trips * K, N), "float16"), C: T.Tensor((M, N), "float32")):
+    def kernel(
+        A: T.Tensor((M, s.trips * K), "float16"), B: T.Tensor((s.trips * K, N), "float16"), C: T.Tensor((M, N), "float32"),
+    ):  # fmt: skip
         with T.Kernel(1, threads=128) as bx:
             A_s, B_s = T.alloc_shared((M, K), "float16"), T.alloc_shared((K, N), "float16")
             acc = T.alloc_fragment((M, N), "float32")
@@ -175,7 +183,9 @@ def resident(s: Shape) -> Kernel:
     """One operand loaded once, outside the loop, and a result stored in each iteration."""
 
     @T.prim_func
-    def kernel(Q: T.Tensor((M, K), "float16"), B: T.Tensor((s.trips * 32, K), "float16"), C: T.Tensor((M, s.trips * 32), "float16")):
+    def kernel(
+        Q: T.Tensor((M, K), "float16"), B: T.Tensor((s.trips * 32, K), "float16"), C: T.Tensor((M, s.trips * 32), "float16"),
+    ):  # fmt: skip
         with T.Kernel(1, threads=128) as bx:
             Q_s, B_s = T.alloc_shared((M, K), "float16"), T.alloc_shared((32, K), "float16")
             acc = T.alloc_fragment((M, 32), "float32")
@@ -310,7 +320,7 @@ PERSISTENT = (Shape(3, 2, 1), Shape(4, 1, 2), Shape(2, 2, 2), Shape(2, 3, 2), Sh
 SERIAL = (Shape(1, 1), Shape(1, 2), Shape(1, 3))
 
 
-# ---- what makes a mutant equivalent ---------------------------------------------------------------------------------------------
+# ---- what makes a mutant equivalent -------------------------------------------------------------------------------------------
 
 Match = Callable[[Mutant], bool]
 
@@ -318,8 +328,9 @@ Match = Callable[[Mutant], bool]
 def _of(kind: type[d.Stmt], *actions: str, index: int | None = None, near: str | None = None, passed: str | None = None) -> Match:
     """Mutants of one kind of statement; `index` counts among those that are otherwise alike."""
     return lambda m: (
-        m.kind is kind and m.action in actions and index in (None, m.index) and near in (None, m.near) and passed in (None, m.passed)
-    )
+        m.kind is kind and m.action in actions
+        and index in (None, m.index) and near in (None, m.near) and passed in (None, m.passed)
+    )  # fmt: skip
 
 
 def _rings(s: Shape, *prefixes: str, resident: str = "") -> dict[str, Ring]:
@@ -328,8 +339,8 @@ def _rings(s: Shape, *prefixes: str, resident: str = "") -> dict[str, Ring]:
 
 
 def _persistent_facts(s: Shape) -> Facts:
-    """The first barrier of the epilogue keeps the store of the tile before from being overwritten.  With more k steps than stages a
-    slot is released, after that store, and filled again before the epilogue: the barrier is not needed then."""
+    """The first barrier of the epilogue keeps the store of the tile before from being overwritten.  With more k steps than
+    stages a slot is released, after that store, and filled again before the epilogue: the barrier is not needed then."""
     unneeded = s.tiles == 1 or s.trips > s.stages
     return Facts(_rings(s, ""), (
         (_of(d.NamedBarrierSync, "delete", index=0), unneeded),
@@ -348,9 +359,9 @@ def _resident_facts(s: Shape) -> Facts:
 
 
 def _two_gemms_facts(s: Shape) -> Facts:
-    """The producer refills A first, and A is released after a wait that covers both products, by when all three slots have been full:
-    the first product needs no wait of its own, and the bytes of B and D may be expected before their slots are free.  The second
-    accumulator is not touched in the loop, so the first fence serves both."""
+    """The producer refills A first, and A is released after a wait that covers both products, by when all three slots have been
+    full: the first product needs no wait of its own, and the bytes of B and D may be expected before their slots are free.  The
+    second accumulator is not touched in the loop, so the first fence serves both."""
     first, second = "B_s_empty", "A_s_empty"
     return Facts(_rings(s, "A_s_", "B_s_", "D_s_"), (
         (lambda m: m.kind is d.MbarrierWait and m.passed == "MbarrierExpectTx" and m.target in ("B_s_empty", "D_s_empty"), True),
@@ -361,8 +372,8 @@ def _two_gemms_facts(s: Shape) -> Facts:
 
 
 def _two_loops_facts(s: Shape) -> Facts:
-    """What the first loop leaves in flight the second one's waits cover, before anything touches the accumulator; only the release of
-    its slots comes too early."""
+    """What the first loop leaves in flight the second one's waits cover, before anything touches the accumulator; only the
+    release of its slots comes too early."""
     ring = Ring(s.stages, 2 * s.trips, (range(s.trips), range(s.trips, 2 * s.trips)))
     fresh = not ring.reused(ring.parts[0])
     return Facts({"": ring}, (
@@ -373,8 +384,8 @@ def _two_loops_facts(s: Shape) -> Facts:
 
 
 def _chained_facts(s: Shape) -> Facts:
-    """Each warp reads the rows of scores that it wrote itself, so nothing is overwritten before the next scores.  The result's tile
-    shares memory with the first slot of V: the barrier before it is needed where the last product reads that slot."""
+    """Each warp reads the rows of scores that it wrote itself, so nothing is overwritten before the next scores.  The result's
+    tile shares memory with the first slot of V: the barrier before it is needed where the last product reads that slot."""
     other_slot = (s.trips - 1) % s.stages != 0
     return Facts(_rings(s, "K_s_", "V_s_", resident="Q_s_"), (
         (_of(d.NamedBarrierSync, "delete", index=0), other_slot),

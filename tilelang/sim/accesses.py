@@ -59,7 +59,8 @@ def load_global(stmt: device.LoadGlobal, strand: Strand) -> None:
     access = strand.access("ld.global")
     data = strand.block.tensors.read(stmt.tensor, offsets, stmt.count, access)
     _watch_tensor(stmt.tensor, offsets, stmt.count, lanes, access, strand, write=False)
-    _deliver(stmt.target, stmt.first, stmt.count, lanes, data.view(np.uint8).reshape(len(offsets), stmt.count * stmt.tensor.dtype.bytes), strand)
+    words = data.view(np.uint8).reshape(len(offsets), stmt.count * stmt.tensor.dtype.bytes)
+    _deliver(stmt.target, stmt.first, stmt.count, lanes, words, strand)
 
 
 def store_global(stmt: device.StoreGlobal, strand: Strand) -> None:

@@ -1,8 +1,8 @@
 """Bank conflicts of ordinary accesses to shared memory, counted.
 
-Shared memory has 32 banks of 4 bytes.  An access of a warp is served in *wavefronts*, each at most one word from every bank (threads
-that want the same word share it): of 4 bytes or less for all 32 lanes at once, of 8 bytes for half a warp at a time, of 16 bytes for
-a quarter.  What TMA and wgmma do is not counted.
+Shared memory has 32 banks of 4 bytes.  An access of a warp is served in *wavefronts*, each at most one word from every bank
+(threads that want the same word share it): of 4 bytes or less for all 32 lanes at once, of 8 bytes for half a warp at a time, of
+16 bytes for a quarter.  What TMA and wgmma do is not counted.
 """
 
 from __future__ import annotations

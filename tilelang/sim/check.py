@@ -1,8 +1,8 @@
 """Checking a kernel: the machine runs some of its blocks, or all, under several schedules, and says what that proves.
 
-Where control flow, addresses and synchronisation do not depend on loaded values, a block that is free of races under one schedule is
-so under every schedule and for all data, since the vector clocks order its accesses whatever happened first.  (The confluence of
-structured thread blocks.)  Otherwise the data given, and the schedules tried, are all that was seen.
+Where control flow, addresses and synchronisation do not depend on loaded values, a block that is free of races under one
+schedule is so under every schedule and for all data, since the vector clocks order its accesses whatever happened first.  (The
+confluence of structured thread blocks.) Otherwise the data given, and the schedules tried, are all that was seen.
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ from tilelang.sim.schedule import SCHEDULES, random_schedules
 RANDOM_SCHEDULES = 64
 """How many schedules by seed a kernel whose behaviour depends on data is run under, beside the fixed ones."""
 _SAMPLED_ELEMENTS = 1 << 24
-"""Arrays above this stay zero where none were given: their values decide nothing that is checked, and numbers take time to draw."""
+"""Arrays above this stay zero where none were given: their values decide nothing that is checked, and numbers take time to
+draw."""
 
 Index = tuple[int, int, int]
 
@@ -78,8 +79,8 @@ def check(
     """Runs a kernel on copies of `given` (arrays by tensor and numbers by scalar parameter; what is missing is made up: small
     integers, and 1 for a scalar) and reports what that shows.
 
-    `grid`: None for a few blocks, from the corners and wherever control flow may differ; "full"; or an extent for each axis, of which
-    all blocks run.  `schedules`: how many by seed, from `seed` on; None for 64 where behaviour depends on data, else none.
+    `grid`: None for a few blocks, from the corners and wherever control flow may differ; "full"; or an extent for each axis, of
+    which all blocks run.  `schedules`: how many by seed, from `seed` on; None for 64 where behaviour depends on data, else none.
 
     Raises HazardError for whatever the machine objects to, ArgumentError TL513 for a grid that does not fit."""
     values = dict(given or {})
@@ -94,7 +95,8 @@ def check(
     for name in names:
         chosen = blocks if dependences or name == names[0] else blocks[-1:]
         copies = {tensor: array.copy() for tensor, array in arrays.items()}
-        run(kernel, copies, scalars=scalars, blocks=chosen, schedule=name, banks=banks if name == names[0] else None)  # type: ignore[arg-type]
+        counter = banks if name == names[0] else None
+        run(kernel, copies, scalars=scalars, blocks=chosen, schedule=name, banks=counter)  # type: ignore[arg-type]
     return CheckReport(kernel.name, extents, blocks, names, dependences, banks)
 
 

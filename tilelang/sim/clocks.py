@@ -1,9 +1,9 @@
 """Vector clocks of one block: who knows what of whom, through which proxy.
 
-Agents are the lanes of a warp in two parts, lane 0 (which `Elected` picks) and the 31 others.  Each has a *time* that moves on when
-it publishes what it did.  Asynchronous work has times of its own, since it ends in order: the wgmma groups of a warp (each warp of a
-warpgroup does its part of a wgmma when it gets there, and waits for that part alone), the bulk groups of a thread, the phases of an
-mbarrier.  All of these are *components* of the clocks, and
+Agents are the lanes of a warp in two parts, lane 0 (which `Elected` picks) and the 31 others.  Each has a *time* that moves on
+when it publishes what it did.  Asynchronous work has times of its own, since it ends in order: the wgmma groups of a warp (each
+warp of a warpgroup does its part of a wgmma when it gets there, and waits for that part alone), the bulk groups of a thread, the
+phases of an mbarrier.  All of these are *components* of the clocks, and
 
     clocks[proxy, agent, component] = the time up to which the agent knows what the component did
 
@@ -92,7 +92,8 @@ class Clocks:
         self.known[:, agents, component] = np.maximum(self.known[:, agents, component], time)
 
     def fence_async(self, agents: np.ndarray) -> None:
-        """fence.proxy.async of shared memory: what these agents know or did through the ordinary proxy, the asynchronous one sees."""
+        """fence.proxy.async of shared memory: what these agents know or did through the ordinary proxy, the asynchronous one
+        sees."""
         rows = self.known[ASYNC_SHARED, agents]
         np.maximum(rows, self.known[GENERIC, agents], out=rows)
         rows[np.arange(len(agents)), agents] = self.time[agents]

@@ -18,8 +18,8 @@ _ASYNC = ("tma_load", "tma_store", "wgmma")
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """One access for reports: its kind (load, store, tma_load, tma_store, wgmma), who and where, the loops around it, the mbarrier
-    it completes on, and the mbarrier its issuer waited for last."""
+    """One access for reports: its kind (load, store, tma_load, tma_store, wgmma), who and where, the loops around it, the
+    mbarrier it completes on, and the mbarrier its issuer waited for last."""
 
     kind: str
     access: Access
@@ -42,7 +42,9 @@ def describe(record: Record, thread: int = -1) -> str:
     return f"{access.action} by {who}{barrier}{loops}{where}"
 
 
-def report(hazards: Hazards, conflict: Conflict, first: Record, second: Record, place: str, thread: int, code: str) -> HazardError:
+def report(
+    hazards: Hazards, conflict: Conflict, first: Record, second: Record, place: str, thread: int, code: str
+) -> HazardError:
     """The error for two accesses that nothing orders."""
     ordered, edge, hint = _missing(hazards, conflict, first, second, thread)
     fence_only = ordered and code == "TL815"
@@ -85,7 +87,8 @@ def _missing(hazards: Hazards, conflict: Conflict, first: Record, second: Record
             f"fence.proxy.async in the storing threads, then a barrier that {second.access.agent} waits at"
         )
     if thread >= 0 and conflict.thread // 32 == thread // 32:
-        return False, f"no __syncwarp stands between {before} and {after}, by lanes of one warp", "put __syncwarp or a barrier between them"
+        edge = f"no __syncwarp stands between {before} and {after}, by lanes of one warp"
+        return False, edge, "put __syncwarp or a barrier between them"
     return False, f"no barrier stands between {before} and {after}", "put a barrier for these warps between the two"
 
 

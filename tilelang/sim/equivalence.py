@@ -1,8 +1,8 @@
 """Mutants that change nothing: for each, the condition on the shape under which the spoiled synchronisation was not needed.
 
 A *ring* is a channel of `slots` slots, each with a full and an empty mbarrier, filled `uses` times in all.  Fill j goes to slot
-j % slots.  It must wait for the slot if j >= slots, and the release of consumption j is needed if j + slots < uses, because a later
-fill waits for it.  A rule holds if and only if the mutant is equivalent; both directions are tested.
+j % slots.  It must wait for the slot if j >= slots, and the release of consumption j is needed if j + slots < uses, because a
+later fill waits for it.  A rule holds if and only if the mutant is equivalent; both directions are tested.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def equivalent(mutant: Mutant, facts: Facts) -> bool:
     return rule is not None and rule(mutant, facts)
 
 
-# ---- conditions -----------------------------------------------------------------------------------------------------------------
+# ---- conditions ---------------------------------------------------------------------------------------------------------------
 
 
 def _always(mutant: Mutant, facts: Facts) -> bool:
@@ -95,8 +95,8 @@ def _count_of_empty(mutant: Mutant, facts: Facts) -> bool:
 
 
 def _arrives_at(step: int) -> Callable[[Mutant, Facts], bool]:
-    """A release that goes to the slot `step` further on: harmless if none is needed and that slot's first fill has already gone by
-    (its wait would otherwise be for a phase that is over), or never comes, and no other release lands there."""
+    """A release that goes to the slot `step` further on: harmless if none is needed and that slot's first fill has already gone
+    by (its wait would otherwise be for a phase that is over), or never comes, and no other release lands there."""
 
     def rule(mutant: Mutant, facts: Facts) -> bool:
         ring = facts.ring(mutant.target)
@@ -122,7 +122,8 @@ def _waits_at(step: int) -> Callable[[Mutant, Facts], bool]:
 
 
 def _expects_elsewhere(mutant: Mutant, facts: Facts) -> bool:
-    """Bytes expected on another slot's barrier: harmless if the first lap is filled exactly, so that each barrier still gets one."""
+    """Bytes expected on another slot's barrier: harmless if the first lap is filled exactly, so that each barrier still gets
+    one."""
     ring = facts.ring(mutant.target)
     return ring.fills(mutant) == range(ring.slots)
 

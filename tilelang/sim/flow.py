@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from typing import Any
 
 from tilelang.errors import Span
 from tilelang.ir import device as d
@@ -63,7 +64,7 @@ class _Flow:
             for expr in exprs if expr is not None for node in walk(expr) if isinstance(node, (Var, d.RegisterLoad))
         )  # fmt: skip
 
-    # ---- what spreads -------------------------------------------------------------------------------------------------------------
+    # ---- what spreads ---------------------------------------------------------------------------------------------------------
 
     def _spread(self, body: d.Body, under: bool) -> None:
         """`under`: inside a condition that depends, so that what is assigned does, too."""
@@ -81,7 +82,7 @@ class _Flow:
             for part in _bodies(stmt):
                 self._spread(part, inner)
 
-    # ---- where it must not arrive ---------------------------------------------------------------------------------------------------
+    # ---- where it must not arrive ---------------------------------------------------------------------------------------------
 
     def _sinks(self, body: d.Body) -> Iterator[Dependence]:
         for stmt in body:
@@ -122,33 +123,41 @@ def _values(stmt: d.Stmt) -> tuple[Expr, ...]:
     return ()
 
 
-_QUIET = (d.Declare, d.Assign, d.RegisterStore, d.RegisterStoreWord, d.Unroll, d.If, d.TileOp, d.DeclareRegisters, d.FenceRegisters)
+_QUIET = (
+    d.Declare, d.Assign, d.DeclareRegisters, d.RegisterStore, d.RegisterStoreWord, d.FenceRegisters, d.Unroll, d.If, d.TileOp,
+)  # fmt: skip
 """Statements that touch nothing but variables and registers: whether they run matters to values alone."""
 
 
 def _judged(stmt: d.Stmt) -> Iterator[tuple[str, tuple[Expr | None, ...]]]:
     """The expressions of a statement that decide what happens, and in words what they are."""
-    match stmt:
-        case d.For():
-            yield "the bounds of a loop", (stmt.start, stmt.stop)
-        case d.While():
-            yield "a condition", (stmt.condition,)
-        case d.If():
-            if not all(isinstance(node, _QUIET) for node in walk((*stmt.then, *stmt.otherwise)) if isinstance(node, d.Stmt)):
-                yield "a condition", (stmt.condition,)
-        case d.MbarrierWait():
-            yield "a barrier's phase", (stmt.parity, stmt.barrier.index)
-        case d.MbarrierArrive() | d.MbarrierExpectTx() | d.MbarrierInit():
-            yield "a barrier's number", (stmt.barrier.index,)
-        case d.TmaLoad() | d.TmaStore():
-            yield "the place of a copy", (stmt.address, *stmt.coordinates)
-        case d.LoadGlobal() | d.StoreGlobal():
-            yield "the place of an access to global memory", (stmt.offset, stmt.predicate)
-        case d.LoadShared() | d.StoreShared():
-            yield "the place of an access to shared memory", (stmt.address, stmt.predicate)
-        case d.StoreMatrix():
-            yield "the place of an access to shared memory", (stmt.address,)
-        case d.WgmmaSS():
-            yield "the place of a wgmma operand", (stmt.a, stmt.b)
-        case d.WgmmaRS():
-            yield "the place of a wgmma operand", (stmt.b,)
+    found = _DECIDES.get(type(stmt))
+    quiet = isinstance(stmt, d.If) and _is_quiet((*stmt.then, *stmt.otherwise))
+    if found is not None and not quiet:
+        what, exprs = found
+        yield what, exprs(stmt)
+
+
+def _is_quiet(body: d.Body) -> bool:
+    return all(isinstance(node, _QUIET) for node in walk(body) if isinstance(node, d.Stmt))
+
+
+_GLOBAL, _SHARED = "the place of an access to global memory", "the place of an access to shared memory"
+_DECIDES: dict[type[d.Stmt], tuple[str, Callable[[Any], tuple[Expr | None, ...]]]] = {
+    d.For: ("the bounds of a loop", lambda stmt: (stmt.start, stmt.stop)),
+    d.While: ("a condition", lambda stmt: (stmt.condition,)),
+    d.If: ("a condition", lambda stmt: (stmt.condition,)),
+    d.MbarrierWait: ("a barrier's phase", lambda stmt: (stmt.parity, stmt.barrier.index)),
+    d.MbarrierArrive: ("a barrier's number", lambda stmt: (stmt.barrier.index,)),
+    d.MbarrierExpectTx: ("a barrier's number", lambda stmt: (stmt.barrier.index,)),
+    d.MbarrierInit: ("a barrier's number", lambda stmt: (stmt.barrier.index,)),
+    d.TmaLoad: ("the place of a copy", lambda stmt: (stmt.address, stmt.barrier.index, *stmt.coordinates)),
+    d.TmaStore: ("the place of a copy", lambda stmt: (stmt.address, *stmt.coordinates)),
+    d.LoadGlobal: (_GLOBAL, lambda stmt: (stmt.offset, stmt.predicate)),
+    d.StoreGlobal: (_GLOBAL, lambda stmt: (stmt.offset, stmt.predicate)),
+    d.LoadShared: (_SHARED, lambda stmt: (stmt.address, stmt.predicate)),
+    d.StoreShared: (_SHARED, lambda stmt: (stmt.address, stmt.predicate)),
+    d.StoreMatrix: (_SHARED, lambda stmt: (stmt.address,)),
+    d.WgmmaSS: ("the place of a wgmma operand", lambda stmt: (stmt.a, stmt.b)),
+    d.WgmmaRS: ("the place of a wgmma operand", lambda stmt: (stmt.b,)),
+}

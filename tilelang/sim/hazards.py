@@ -1,107 +1,34 @@
 """Races, missing fences and phases that slip: what the vector clocks of a block say about every access and every barrier.
 
-`Watch` is told of each access and each synchronisation and does nothing; `Hazards` is one that objects.  The rules (PTX ISA, "Memory
-Consistency Model", "Async proxy", "mbarrier", "wgmma.fence"):
+The rules (PTX ISA, "Memory Consistency Model", "Async proxy", "mbarrier"):
 
     TL815  two accesses, one of them a write, that nothing orders
     TL816  ordered, but without the fence.proxy.async that an asynchronous access needs after ordinary stores
     TL817  the same of global memory, also between blocks, which nothing orders
-    TL808  a wait that can miss the phase it is for
-    TL809  an arrival or a transfer that can fall into another phase than it is for
-    TL831  an mbarrier used by others before they can know that it is initialised
+    TL830  a transfer that nobody waited for at the end
+    TL808, TL809, TL831  order through mbarriers, see `phases`
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tilelang.errors import HazardError, Span
-from tilelang.ir import device
+from tilelang.errors import HazardError
 from tilelang.ir.buffer import Buffer
-from tilelang.ir.walk import walk
-from tilelang.sim.clocks import ASYNC_GLOBAL, ASYNC_SHARED, GENERIC, IN_TIME, Clocks, Components, agents_of
+from tilelang.sim.clocks import ASYNC_GLOBAL, ASYNC_SHARED, GENERIC, Clocks, Components, agents_of
 from tilelang.sim.edges import Record, describe, report
 from tilelang.sim.history import Conflict, History
 from tilelang.sim.memory import CHUNK_BYTES, WINDOW_BASE, Access
+from tilelang.sim.phases import Phases
 from tilelang.sim.sync import Mbarrier
+from tilelang.sim.watch import Launch, Watch, cell_bytes
 
 if TYPE_CHECKING:
     from tilelang.sim.machine import Block
     from tilelang.sim.strand import Strand
-
-
-class Watch:
-    """What the machine tells of; this one does nothing with it."""
-
-    def shared(self, strand: Strand, threads: np.ndarray, starts: np.ndarray, width: int, access: Access, write: bool) -> None:
-        """`threads` read or write `width` bytes each from byte addresses `starts` on."""
-
-    def tensor(self, strand: Strand, threads: np.ndarray, tensor: Buffer, cells: np.ndarray, access: Access, write: bool) -> None:
-        """`threads` read or write elements `cells` (threads, count) of a tensor."""
-
-    def tma_load(self, strand: Strand, starts: np.ndarray, barrier: Mbarrier, access: Access) -> None:
-        """A thread issues a load of 16-byte chunks to `starts`, completing on `barrier`."""
-
-    def tma_store(self, strand: Strand, starts: np.ndarray, access: Access) -> None:
-        """A thread issues a store of 16-byte chunks from `starts`."""
-
-    def box(self, strand: Strand, tensor: Buffer, cells: np.ndarray, access: Access, barrier: Mbarrier | None) -> None:
-        """The elements of a tensor that a load (which completes on `barrier`) reads, or a store writes."""
-
-    def wants(self, tensor: Buffer) -> bool:
-        """Whether accesses to a tensor matter at all."""
-        return False
-
-    def wgmma(self, strand: Strand, warpgroup: int, starts: np.ndarray, warps: np.ndarray | None, access: Access) -> None:
-        """A warpgroup issues a read of chunks at `starts`: each by one of its `warps` (0 to 3), or by all of them."""
-
-    def wgmma_committed(self, warpgroup: int) -> None: ...
-    def wgmma_waited(self, warpgroup: int, pending: int) -> None: ...
-    def bulk_committed(self, thread: int) -> None: ...
-    def bulk_waited(self, thread: int, pending: int) -> None: ...
-    def bulk_completed(self, thread: int, pending: int) -> None: ...
-    def fence_async(self, strand: Strand) -> None: ...
-    def fence_mbarrier_init(self, strand: Strand) -> None: ...
-    def sync_warps(self, threads: np.ndarray) -> None: ...
-
-    def named(self, strand: Strand, number: int, threads: int) -> None:
-        """The threads of the strand meet at a named barrier that `threads` threads complete."""
-
-    def init(self, strand: Strand, barrier: Mbarrier) -> None: ...
-
-    def arrives(self, strand: Strand, barrier: Mbarrier, count: int) -> None:
-        """The active threads, `count` of them, are about to arrive."""
-
-    def arrived(self, strand: Strand, barrier: Mbarrier) -> None:
-        """They have."""
-
-    def waits(self, strand: Strand, barrier: Mbarrier, parity: int) -> None:
-        """The threads of the strand begin to wait, or still do."""
-
-    def passed(self, strand: Strand, barrier: Mbarrier, parity: int) -> None:
-        """The wait is over."""
-
-    def ends(self) -> None:
-        """All strands have finished."""
-
-
-@dataclass(slots=True)
-class _Phases:
-    """What passes through one mbarrier: all that was published to it, and a copy for each phase that completed."""
-
-    component: int
-    view: np.ndarray
-    completed: list[np.ndarray] = field(default_factory=list)
-    initialised: tuple[int, int] | None = None
-    fenced: tuple[int, int] | None = None
-    loaded: tuple[int, int] = (0, 0)
-    """Of the last transfer: phases completed once it is done, and its record."""
-    waits: list[tuple[int, int, int, Span | None, str]] = field(default_factory=list)
-    """Waits that the phase after the one they are for must not overtake: agent, its time, phases completed, span, who."""
 
 
 @dataclass(slots=True)
@@ -111,26 +38,9 @@ class _Meeting:
     agents: list[np.ndarray] = field(default_factory=list)
 
 
-@dataclass(slots=True)
-class Launch:
-    """What blocks must not do to each other: for each tensor that the kernel writes, which block wrote and read each element."""
-
-    written: frozenset[Buffer]
-    writers: dict[Buffer, np.ndarray] = field(default_factory=dict)
-    readers: dict[Buffer, np.ndarray] = field(default_factory=dict)
-    records: list[Record] = field(default_factory=list)
-
-
-def launch_of(kernel: device.DeviceKernel) -> Launch:
-    """The bookkeeping of one launch of a kernel."""
-    nodes = list(_nodes(kernel))
-    stores = {node.tensor for node in nodes if isinstance(node, device.StoreGlobal)}
-    stores |= {node.map.tensor for node in nodes if isinstance(node, device.TmaStore)}
-    return Launch(frozenset(stores))
-
-
 class Hazards(Watch):
-    """Objects to what one block does.  `strict_war` also demands a proxy fence between ordinary reads and an asynchronous write."""
+    """Objects to what one block does.  `strict_war` also demands a proxy fence between ordinary reads and an asynchronous
+    write."""
 
     def __init__(self, block: Block, launch: Launch, strict_war: bool = False) -> None:
         self.block, self.launch, self.strict_war = block, launch, strict_war
@@ -138,21 +48,17 @@ class Hazards(Watch):
         barriers = block.mbarriers()
         self.components = Components(-(-kernel.threads // 32), len(barriers))
         self.clocks = Clocks(self.components)
-        self.cell_bytes = _cell_bytes(kernel)
+        self.cell_bytes = cell_bytes(kernel)
         self.memory = History(-(-kernel.shared_bytes // CHUNK_BYTES) * CHUNK_BYTES // self.cell_bytes)
         self.tensors: dict[Buffer, History] = {}
         self.records: list[Record] = []
         self.committed = {"wgmma": np.zeros(-(-self.components.warps // 4), int), "bulk": np.zeros(self.components.agents, int)}
         self.meetings: dict[int, _Meeting] = {}
-        shape = self.clocks.known.shape[::2]
-        self.phases = {b: _Phases(self.components.mbarrier(i), np.zeros(shape, np.int32)) for i, b in enumerate(barriers)}
-        for barrier in barriers:
-            barrier.completed = self._completed
+        self.phases = Phases(self.clocks, barriers)
         self._chunk = np.arange(CHUNK_BYTES // self.cell_bytes)
-        self.last_wait: dict[int, str] = {}
-        self.number = len(launch.records) + 1
+        launch.blocks += 1
 
-    # ---- accesses of threads ------------------------------------------------------------------------------------------------------
+    # ---- accesses of threads --------------------------------------------------------------------------------------------------
 
     def shared(self, strand: Strand, threads: np.ndarray, starts: np.ndarray, width: int, access: Access, write: bool) -> None:
         per_thread = width // self.cell_bytes
@@ -189,19 +95,16 @@ class Hazards(Watch):
                 history.record_read(cells, agents, threads, times, known[agents, agents], record)
         return conflict
 
-    # ---- asynchronous accesses ------------------------------------------------------------------------------------------------------
+    # ---- asynchronous accesses ------------------------------------------------------------------------------------------------
 
     def tma_load(self, strand: Strand, starts: np.ndarray, barrier: Mbarrier, access: Access) -> None:
         agents = self._agents(strand)
-        phases = self.phases[barrier]
-        self._require_visible(phases, barrier, agents, strand, asynchronous=True)
-        self._require_phase(barrier, agents, strand, "the bytes of a TMA load count for")
+        self.phases.before_load(strand, barrier, agents)
         record = self._record(strand, access, "tma_load", agents, barrier)
         known = self.clocks.known[:, int(agents[0])]
         of_reads = known[ASYNC_SHARED if self.strict_war else GENERIC]
-        self._async(starts, known[ASYNC_SHARED], of_reads, phases.component, barrier.phase + 1, record)
-        phases.loaded = (barrier.phase + 1, record)
-        np.maximum(phases.view[IN_TIME], self.clocks.issue(int(agents[0])), out=phases.view[IN_TIME])
+        self._async(starts, known[ASYNC_SHARED], of_reads, self.phases.component(barrier), barrier.phase + 1, record)
+        self.phases.load(barrier, int(agents[0]), record)
 
     def tma_store(self, strand: Strand, starts: np.ndarray, access: Access) -> None:
         agents = self._agents(strand)
@@ -233,7 +136,8 @@ class Hazards(Watch):
             self.memory.record_async(cells, component, time, of_reads is not None, record)
 
     def _chunks(self, starts: np.ndarray) -> np.ndarray | None:
-        """The cells of 16-byte chunks; None where some are out of bounds, which the memory reports once the operation takes effect."""
+        """The cells of 16-byte chunks; None where some are out of bounds, which the memory reports once the operation takes
+        effect."""
         first = (starts.reshape(-1) - WINDOW_BASE) // self.cell_bytes
         cells = (first[:, None] + self._chunk).reshape(-1) if len(self._chunk) > 1 else first
         outside = cells.min(initial=0) < 0 or cells.max(initial=0) >= self.memory.cells
@@ -258,10 +162,10 @@ class Hazards(Watch):
         if barrier is None:
             history.record_async(cells, self.components.bulk_writes(agent), self._next("bulk", agent), True, record)
         else:
-            history.record_async(cells, self.phases[barrier].component, barrier.phase + 1, False, record)
+            history.record_async(cells, self.phases.component(barrier), barrier.phase + 1, False, record)
         self._between_blocks(tensor, cells, write)
 
-    # ---- groups and fences ---------------------------------------------------------------------------------------------------------
+    # ---- groups and fences ----------------------------------------------------------------------------------------------------
 
     def wgmma_committed(self, warpgroup: int) -> None:
         self.committed["wgmma"][warpgroup] += 1
@@ -288,13 +192,9 @@ class Hazards(Watch):
         self.clocks.fence_async(self._agents(strand))
 
     def fence_mbarrier_init(self, strand: Strand) -> None:
-        agents = self._agents(strand)
-        for phases in self.phases.values():
-            if phases.initialised is not None and self._knows(agents, *phases.initialised):
-                phases.fenced = (int(agents[0]), int(self.clocks.time[agents[0]]))
-        self.clocks.time[agents] += 1
+        self.phases.fence(self._agents(strand))
 
-    # ---- barriers that meet --------------------------------------------------------------------------------------------------------
+    # ---- barriers that meet ---------------------------------------------------------------------------------------------------
 
     def sync_warps(self, threads: np.ndarray) -> None:
         self.clocks.sync_warps(np.unique(threads // 32))
@@ -309,105 +209,34 @@ class Hazards(Watch):
             self.clocks.learn(np.unique(np.concatenate(meeting.agents)), meeting.view)
             del self.meetings[number]
 
-    # ---- mbarriers -------------------------------------------------------------------------------------------------------------------
+    # ---- mbarriers ------------------------------------------------------------------------------------------------------------
 
     def init(self, strand: Strand, barrier: Mbarrier) -> None:
-        agent = int(self._agents(strand)[0])
-        self.phases[barrier].initialised = (agent, int(self.clocks.time[agent]))
+        self.phases.init(barrier, int(self._agents(strand)[0]))
 
     def arrives(self, strand: Strand, barrier: Mbarrier, count: int) -> None:
-        phases, agents = self.phases[barrier], self._agents(strand)
-        self._require_visible(phases, barrier, agents, strand)
-        self._require_phase(barrier, agents, strand, "an arrival counts for")
-        if count > barrier.pending > 0:
-            raise HazardError(
-                f"{strand.name}: {count} arrivals come where phase {barrier.phase} of {barrier.name} expects {barrier.pending} more, "
-                "and the rest count for the next phase", code="TL809", span=strand.span, notes=strand.iteration(),
-                hint=f"initialise {barrier.name} with as many arrivals as a phase gets",
-            )  # fmt: skip
-        np.maximum(phases.view, self.clocks.publish(agents), out=phases.view)
+        self.phases.arrives(strand, barrier, self._agents(strand), count)
 
     def arrived(self, strand: Strand, barrier: Mbarrier) -> None:
-        if barrier.arrivals == 1 and not barrier.tx_bytes and barrier.phase:
-            phases = self.phases[barrier]
-            self.clocks.learn_of(self._agents(strand), phases.component, barrier.phase)
-
-    def _completed(self, barrier: Mbarrier) -> None:
-        phases = self.phases[barrier]
-        phases.view[:, phases.component] = barrier.phase
-        for agent, time, target, span, who in phases.waits:
-            if target == barrier.phase - 1 and phases.view[IN_TIME, agent] < time:
-                raise _slips(barrier, span, f"nothing keeps phase {barrier.phase - 1} of {barrier.name} from completing before {who} "
-                             f"has waited for phase {target - 1}, and that wait then misses its phase")  # fmt: skip
-        phases.waits = [wait for wait in phases.waits if wait[2] >= barrier.phase]
-        phases.completed.append(phases.view.copy())
+        self.phases.arrived(barrier, self._agents(strand))
 
     def waits(self, strand: Strand, barrier: Mbarrier, parity: int) -> None:
-        phases, agents = self.phases[barrier], self._agents(strand)
-        self._require_visible(phases, barrier, agents, strand)
-        if barrier.phase > int(self._targets(phases, agents, parity).max()):
-            raise _slips(barrier, strand.span, f"{strand.name} waits for parity {parity} of {barrier.name} and can miss the phase it is "
-                         f"for: {barrier.phase} phases have completed, and it knows of {self._least(phases, agents)}")  # fmt: skip
+        self.phases.waits(strand, barrier, self._agents(strand), parity)
 
     def passed(self, strand: Strand, barrier: Mbarrier, parity: int) -> None:
-        """What the wait teaches is what it would at the earliest: where the phase before the present one has this parity it waits for
-        nothing."""
-        phases, agents = self.phases[barrier], self._agents(strand)
-        targets = self._targets(phases, agents, parity)
-        for target in np.unique(targets).tolist():
-            learners = agents[targets == target]
-            if target > 0:
-                self.clocks.learn(learners, phases.completed[target - 1])
-            for agent in learners[learners % 2 == 0].tolist():
-                phases.waits.append((agent, int(self.clocks.time[agent]), target, strand.span, strand.name))
-        text = f"{barrier.name} (phase {int(targets[0]) - 1})" if targets[0] else f"{barrier.name} (its first lap, which waits for nothing)"
-        self.last_wait.update(dict.fromkeys(agents.tolist(), text))
+        self.phases.passed(strand, barrier, self._agents(strand), parity)
 
     def ends(self) -> None:
         """Raises HazardError TL830 for a transfer whose completion no thread waited for."""
-        for barrier, phases in self.phases.items():
-            time, record = phases.loaded
-            if time > int(self.clocks.known[GENERIC, :, phases.component].max()):
-                load = self.records[record]
-                raise HazardError(
-                    f"the block ends and no thread has waited for {load.barrier}, so the {load.access.action} may still be on its way",
-                    code="TL830", span=load.access.span, notes=load.iteration, hint=f"wait for {barrier.name} before the end",
-                )  # fmt: skip
-
-    def _targets(self, phases: _Phases, agents: np.ndarray, parity: int) -> np.ndarray:
-        """How many phases each agent needs to have completed for its wait to return, going by what it knows."""
-        known = self.clocks.known[IN_TIME, agents, phases.component]
-        return known + ((known & 1) == parity)
-
-    def _least(self, phases: _Phases, agents: np.ndarray) -> int:
-        return int(self.clocks.known[IN_TIME, agents, phases.component].min())
-
-    def _require_phase(self, barrier: Mbarrier, agents: np.ndarray, strand: Strand, what: str) -> None:
-        known = self._least(self.phases[barrier], agents)
-        if known < barrier.phase:
+        found = self.phases.unwaited_load()
+        if found is not None:
+            barrier, load = found[0], self.records[found[1]]
             raise HazardError(
-                f"{strand.name}: {what} phase {barrier.phase} of {barrier.name} here, and under another order of events for an earlier "
-                f"one: it knows of {known} completed phases", code="TL809", span=strand.span, notes=strand.iteration(),
-                hint=f"wait for {barrier.name}, or for something that happens after its phase {barrier.phase - 1}, before this",
+                f"the block ends, no thread has waited for {load.barrier}, and the {load.access.action} may still be on its way",
+                code="TL830", span=load.access.span, notes=load.iteration, hint=f"wait for {barrier.name} before the end",
             )  # fmt: skip
 
-    def _require_visible(
-        self, phases: _Phases, barrier: Mbarrier, agents: np.ndarray, strand: Strand, asynchronous: bool = False
-    ) -> None:
-        if phases.initialised is None:
-            return  # which the barrier itself reports
-        if not self._knows(agents, *phases.initialised):
-            raise HazardError(
-                f"{strand.name} uses {barrier.name}, and nothing orders that after its initialisation", code="TL831",
-                span=strand.span, hint="synchronise the block between mbarrier.init and the first use",
-            )  # fmt: skip
-        if asynchronous and (phases.fenced is None or not self._knows(agents, *phases.fenced)):
-            raise HazardError(
-                f"a TMA load completes on {barrier.name}, whose initialisation the asynchronous proxy may not see", code="TL831",
-                span=strand.span, hint="fence.mbarrier_init after mbarrier.init, before the barrier that synchronises the block",
-            )  # fmt: skip
-
-    # ---- inside ----------------------------------------------------------------------------------------------------------------------
+    # ---- inside ---------------------------------------------------------------------------------------------------------------
 
     def _agents(self, strand: Strand) -> np.ndarray:
         """The agents of a strand's active threads, each once."""
@@ -420,10 +249,6 @@ class Hazards(Watch):
     def _warpgroup(self, warpgroup: int) -> np.ndarray:
         return np.arange(8 * warpgroup, 8 * warpgroup + 8)
 
-    def _knows(self, agents: np.ndarray, agent: int, time: int) -> bool:
-        """Whether each of `agents` knows what `agent` did at `time`, or is it."""
-        return bool(((self.clocks.known[GENERIC, agents, agent] >= time) | (agents == agent)).all())
-
     def _next(self, groups: str, index: int) -> int:
         """The number of the group that is being filled."""
         return int(self.committed[groups][index]) + 1
@@ -434,7 +259,7 @@ class Hazards(Watch):
         return self.tensors[tensor]
 
     def _record(self, strand: Strand, access: Access, kind: str, agents: np.ndarray, barrier: Mbarrier | None = None) -> int:
-        waited = self.last_wait.get(int(agents[0]), "") if len(agents) else ""
+        waited = self.phases.last_wait.get(int(agents[0]), "") if len(agents) else ""
         name = f"{barrier.name} (phase {barrier.phase}, parity {barrier.phase & 1})" if barrier is not None else ""
         self.records.append(Record(kind, access, strand.iteration(), name, waited, tuple(dict.fromkeys(agents.tolist()))))
         return len(self.records) - 1
@@ -445,57 +270,16 @@ class Hazards(Watch):
 
     def _between_blocks(self, tensor: Buffer, cells: np.ndarray, write: bool) -> None:
         """Raises HazardError TL817 for an element that another block writes, or reads where this one writes it."""
-        launch, me = self.launch, self.number
-        while len(launch.records) < me:
-            launch.records.append(self.records[-1])
-        size = self.block.tensors.size(tensor)
-        writers = launch.writers.setdefault(tensor, np.zeros(size, np.int32))
-        readers = launch.readers.setdefault(tensor, np.zeros(size, np.int32))
-        for others, verb in ((writers, "writes"), (readers, "reads")) if write else ((writers, "writes"),):
-            found = others[cells]
-            bad = (found != 0) & (found != me)
-            if bad.any():
-                self._raise_between_blocks(tensor, int(cells[int(np.argmax(bad))]), verb, write)
-        (writers if write else readers)[cells] = me
-
-    def _raise_between_blocks(self, tensor: Buffer, element: int, verb: str, write: bool) -> None:
-        now = self.records[-1]
-        raise HazardError(
-            f"race between blocks on {_element(tensor, element)}: block {self.block.index} {'writes' if write else 'reads'} it and "
-            f"another block {verb} it; nothing orders blocks", code="TL817", span=now.access.span,
-            notes=(f"here: {describe(now)}",), hint="let each block write elements of its own, and read none that others write",
-        )  # fmt: skip
-
-
-def _slips(barrier: Mbarrier, span: Span | None, message: str) -> HazardError:
-    return HazardError(
-        message, code="TL808", span=span,
-        hint=f"whoever completes the next phase of {barrier.name} must first learn, through another barrier, that this wait is over",
-    )  # fmt: skip
+        found = self.launch.foreign(tensor, self.block.tensors.size(tensor), cells, write)
+        if found is not None:
+            (element, verb), now = found, self.records[-1]
+            mine = "writes" if write else "reads"
+            raise HazardError(
+                f"race between blocks on {_element(tensor, element)}: block {self.block.index} {mine} it and another block "
+                f"{verb} it; nothing orders blocks", code="TL817", span=now.access.span, notes=(f"here: {describe(now)}",),
+                hint="let each block write elements of its own, and read none that others write",
+            )  # fmt: skip
 
 
 def _element(tensor: Buffer, element: int) -> str:
     return f"element {element} of {tensor.name}"
-
-
-def _cell_bytes(kernel: device.DeviceKernel) -> int:
-    """The smallest access to shared memory that the kernel has, in bytes."""
-    sizes = [CHUNK_BYTES]
-    for node in _nodes(kernel):
-        if isinstance(node, device.LoadShared):
-            sizes.append(node.count * node.target.dtype.bytes)
-        elif isinstance(node, device.StoreShared):
-            sizes.append(sum(value.dtype.bytes for value in node.values))
-    return max(min(sizes), 1)
-
-
-def registers_of_wgmma(kernel: device.DeviceKernel) -> frozenset[device.Registers]:
-    """The register arrays that some wgmma accumulates in or takes A from."""
-    found = [node for node in _nodes(kernel) if isinstance(node, (device.WgmmaSS, device.WgmmaRS))]
-    operands = {node.a for node in found if isinstance(node, device.WgmmaRS)}
-    return frozenset(operands | {node.accumulator.registers for node in found})
-
-
-def _nodes(kernel: device.DeviceKernel) -> Iterable[object]:
-    for body in (kernel.setup, *(role.body for role in kernel.roles)):
-        yield from walk(body)

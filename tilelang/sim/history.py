@@ -41,13 +41,15 @@ class History:
         self._read_thread = np.zeros((0, cells), np.int32)
         self._read_record = np.zeros((0, cells), np.int32)
 
-    # ---- ordinary accesses ------------------------------------------------------------------------------------------------------
+    # ---- ordinary accesses ----------------------------------------------------------------------------------------------------
 
-    def check_threads(self, cells: np.ndarray, agents: np.ndarray, threads: np.ndarray, known: np.ndarray, write: bool) -> Conflict | None:
+    def check_threads(
+        self, cells: np.ndarray, agents: np.ndarray, threads: np.ndarray, known: np.ndarray, write: bool
+    ) -> Conflict | None:
         """The first conflict of an access by `threads`, one for each of `cells`; `known` is (agent, component).
 
-        What a thread did itself is in order whatever its clock says; the other lanes of its warp are known only up to the last time
-        they met."""
+        What a thread did itself is in order whatever its clock says; the other lanes of its warp are known only up to the last
+        time they met."""
         late = self._write_time[cells] > known[agents, self._write_component[cells]]
         if late.any():
             late &= self._write_thread[cells] != threads + 1
@@ -80,13 +82,13 @@ class History:
         if shared.any():
             self._read_thread[rows[shared], cells[shared]] = MANY
 
-    # ---- asynchronous accesses ---------------------------------------------------------------------------------------------------
+    # ---- asynchronous accesses ------------------------------------------------------------------------------------------------
 
     def check_async(
         self, cells: np.ndarray, of_writes: np.ndarray, issuers: np.ndarray | int, of_reads: np.ndarray | None
     ) -> Conflict | None:
-        """The first conflict of an access by no thread.  Row `issuers` (one for each cell, or for all) of `of_writes` says what is
-        known of writes, by component; for a write, `of_reads` what is known of reads."""
+        """The first conflict of an access by no thread.  Row `issuers` (one for each cell, or for all) of `of_writes` says what
+        is known of writes, by component; for a write, `of_reads` what is known of reads."""
         late = self._write_time[cells] > of_writes[issuers, self._write_component[cells]]
         if late.any():
             return self._write_conflict(cells, late)
@@ -104,7 +106,7 @@ class History:
         row = int(self._rows_of(np.array([component]))[0])
         self._read_time[row, cells], self._read_thread[row, cells], self._read_record[row, cells] = time, 0, record
 
-    # ---- inside -----------------------------------------------------------------------------------------------------------------
+    # ---- inside ---------------------------------------------------------------------------------------------------------------
 
     def _rows_of(self, components: np.ndarray) -> np.ndarray:
         """The row of each component's reads, made where it has none yet."""

@@ -19,7 +19,7 @@ def no_effect(stmt: device.Stmt, strand: Strand) -> None:
     """What tells the compiler something is no instruction."""
 
 
-# ---- fences, and warps that meet ------------------------------------------------------------------------------------------------
+# ---- fences, and warps that meet ----------------------------------------------------------------------------------------------
 # They change no value: they order memory, which only the vector clocks see.
 
 

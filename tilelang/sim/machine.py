@@ -32,7 +32,7 @@ from tilelang.ir.buffer import Buffer
 from tilelang.ir.device import BLOCK_IDX, BarrierArray, DeviceKernel, Registers, SharedArray
 from tilelang.ir.expr import Number, Var
 from tilelang.sim.banks import BankCounter
-from tilelang.sim.hazards import Hazards, Launch, Watch, launch_of, registers_of_wgmma
+from tilelang.sim.hazards import Hazards
 from tilelang.sim.memory import SharedMemory
 from tilelang.sim.registers import RegisterFile
 from tilelang.sim.schedule import DEMOTION, Schedule
@@ -42,6 +42,7 @@ from tilelang.sim.strand import Steps, Strand, make_strands
 from tilelang.sim.sync import AsyncEngine, Groups, Mbarrier, NamedBarriers, RegisterPool
 from tilelang.sim.tma import GlobalMemory
 from tilelang.sim.values import Value, evaluate, scalar
+from tilelang.sim.watch import Launch, Watch, launch_of, registers_of_wgmma
 
 STEP_LIMIT = 5_000_000
 """Statements that the strands of one block may run."""
@@ -61,10 +62,10 @@ def run(
     """Runs every block of the grid, or those of `blocks` (indices x, y, z), one after the other.
 
     `arrays` gives each tensor of the kernel's maps and pointers its array (the buffer's dtype and shape), written in place.
-    `schedule` is "fifo", "reverse", "eager-async", "lazy-async" or "random:SEED".  `banks` counts bank conflicts.  Without `hazards` the order of accesses is not judged, and what
-    shows by value alone is reported: quicker where a pipeline is known to be sound.  Raises HazardError TL801 to TL851 (see the module),
-    ArgumentError TL510 to TL513 for arrays, schedule, scalars or blocks that do not fit, InternalError for device IR that means
-    nothing."""
+    `schedule` is "fifo", "reverse", "eager-async", "lazy-async" or "random:SEED".  `banks` counts bank conflicts.  Without
+    `hazards` the order of accesses is not judged, and what shows by value alone is reported: quicker where a pipeline is known
+    to be sound.  Raises HazardError TL801 to TL851 (see the module), ArgumentError TL510 to TL513 for arrays, schedule, scalars
+    or blocks that do not fit, InternalError for device IR that means nothing."""
     order = schedule_of(schedule)
     tensors = GlobalMemory(arrays, kernel.tensor_maps, kernel.pointers)
     given = _scalars(kernel, scalars or {})
@@ -167,7 +168,7 @@ class Block:
                 span=strand.span,
             )  # fmt: skip
 
-    # ---- the scheduler ---------------------------------------------------------------------------------------------------------
+    # ---- the scheduler --------------------------------------------------------------------------------------------------------
 
     def run(self) -> None:
         """Runs the block to its end.  Raises HazardError TL801 where nothing can go on, TL830 for work left at the end."""

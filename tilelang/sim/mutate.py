@@ -1,4 +1,5 @@
-"""Mutants of a device kernel, each with one piece of synchronisation left out or spoiled, to measure how much the machine notices.
+"""Mutants of a device kernel, each with one piece of synchronisation left out or spoiled, to measure how much the machine
+notices.
 
 A mutant is a whole kernel that differs in one place.  Tile ops are dissolved first, so that statements can be moved past each
 other.  What is not synchronisation (arithmetic, addresses, data) stays as it is.
@@ -32,7 +33,8 @@ _INERT = (d.Declare, d.DeclareRegisters, d.Assign, d.RegisterStore, d.RegisterSt
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Mutant:
-    """One spoiled kernel: what was done (`action`: delete, stage+1, parity, tx+16, arrivals-1, earlier, ...) to which statement."""
+    """One spoiled kernel: what was done (`action`: delete, stage+1, parity, tx+16, arrivals-1, earlier, ...) to which
+    statement."""
 
     action: str
     kind: type[d.Stmt]
@@ -82,7 +84,7 @@ def _numbered(found: list[Mutant]) -> list[Mutant]:
     return numbered
 
 
-# ---- single statements ----------------------------------------------------------------------------------------------------------
+# ---- single statements --------------------------------------------------------------------------------------------------------
 
 
 def _of_statement(kernel: d.DeviceKernel, role: str, stmt: d.Stmt, near: str) -> Iterator[Mutant]:
@@ -132,7 +134,8 @@ def _arrival_counts(kernel: d.DeviceKernel) -> list[Mutant]:
                 continue
             other = dataclasses.replace(array, arrivals=array.arrivals + step)
             changed = _rewritten(kernel, partial(_with_array, array=array, other=other))
-            changed = dataclasses.replace(changed, barriers=tuple(other if known is array else known for known in kernel.barriers))
+            barriers = tuple(other if known is array else known for known in kernel.barriers)
+            changed = dataclasses.replace(changed, barriers=barriers)
             found.append(Mutant(f"arrivals{step:+d}", d.MbarrierInit, array.name, "setup", kernel.span, changed))
     return found
 
@@ -155,7 +158,7 @@ def _ring_starts(kernel: d.DeviceKernel) -> list[Mutant]:
     return found
 
 
-# ---- moves ----------------------------------------------------------------------------------------------------------------------
+# ---- moves --------------------------------------------------------------------------------------------------------------------
 
 
 def _moves(kernel: d.DeviceKernel, role: str, body: d.Body) -> Iterator[Mutant]:
@@ -197,7 +200,7 @@ def _exchanged(body: d.Body, at: int, other: int) -> d.Body:
     return tuple(rest)
 
 
-# ---- trees ----------------------------------------------------------------------------------------------------------------------
+# ---- trees --------------------------------------------------------------------------------------------------------------------
 
 
 def _mutant(kernel: d.DeviceKernel, role: str, action: str, stmt: d.Stmt, by: Replacement, near: str = "") -> Mutant:
@@ -270,6 +273,7 @@ def _flat(body: d.Body, span: Span | None) -> d.Body:
         if isinstance(stmt, d.TileOp):
             flat += _flat(stmt.body, stmt.span or span)
             continue
-        parts = {name: _flat(getattr(stmt, name), stmt.span or span) for name in ("body", "then", "otherwise") if hasattr(stmt, name)}
-        flat.append(dataclasses.replace(stmt, span=stmt.span or span, **parts))
+        here = stmt.span or span
+        parts = {name: _flat(getattr(stmt, name), here) for name in ("body", "then", "otherwise") if hasattr(stmt, name)}
+        flat.append(dataclasses.replace(stmt, span=here, **parts))
     return tuple(flat)

@@ -91,7 +91,7 @@ class RegisterFile:
         if not self._in_flight[registers, indices, warpgroup]:
             del self._in_flight[registers, indices, warpgroup]
 
-    # ---- wgmma.fence ------------------------------------------------------------------------------------------------------------
+    # ---- wgmma.fence ----------------------------------------------------------------------------------------------------------
 
     def fence(self, warpgroup: int) -> None:
         """wgmma.fence by a warpgroup."""

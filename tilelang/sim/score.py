@@ -22,7 +22,8 @@ Arrays = Mapping[Buffer, np.ndarray]
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What the machine says of a kernel: the code of a hazard, "wrong" (values differ), or "" (nothing); and under which schedule."""
+    """What the machine says of a kernel: the code of a hazard, "wrong" (values differ), or "" (nothing); and under which
+    schedule."""
 
     code: str
     schedule: str = ""
@@ -31,7 +32,8 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """One mutant: "reported", "wrong" by value, "equivalent", a "survivor", or "misjudged": said to be equivalent, and noticed."""
+    """One mutant: "reported", "wrong" by value, "equivalent", a "survivor", or "misjudged": said to be equivalent, and
+    noticed."""
 
     mutant: Mutant
     kind: str

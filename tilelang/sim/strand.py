@@ -100,7 +100,7 @@ class Strand:
         """Warps, counted within the group, all of whose threads are in this strand."""
         return np.flatnonzero(np.bincount((self.threads - self.group.first_thread) // 32) == 32)
 
-    # ---- what expressions need -------------------------------------------------------------------------------------------------
+    # ---- what expressions need ------------------------------------------------------------------------------------------------
 
     def load_register(self, registers: device.Registers, indices: tuple[int, ...]) -> Value:
         return self.block.registers.load(registers, indices, self.columns, self.mask, self.warpgroups, self.span)
@@ -114,7 +114,7 @@ class Strand:
     def shared_address(self, array: device.SharedArray) -> int:
         return self.block.shared.address(array)
 
-    # ---- operands of instructions ----------------------------------------------------------------------------------------------
+    # ---- operands of instructions ---------------------------------------------------------------------------------------------
 
     def value(self, expr: Expr) -> Value:
         return evaluate(expr, self)
@@ -161,7 +161,7 @@ class Strand:
             where = "under a condition that differs between threads" if self.divergence else "by one elected thread"
             raise HazardError(f"{self.name}: {what} {where}", code="TL843", span=self.span)
 
-    # ---- agreement -------------------------------------------------------------------------------------------------------------
+    # ---- agreement ------------------------------------------------------------------------------------------------------------
 
     def claim(self, stmt: device.Stmt, found: tuple[int, ...]) -> None:
         """Records what a uniform statement found; all strands of the group must find the same each time they come by.

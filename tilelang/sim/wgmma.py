@@ -67,7 +67,8 @@ def _operand_chunks(extent: int, geometry: Descriptor, mn_major: bool) -> np.nda
 
 
 def operand_chunks(descriptor: Descriptor, extent: int, mn_major: bool) -> np.ndarray:
-    """Byte addresses of the 16-byte chunks of the k16 slice that `descriptor` names: (extent, 2) or, MN-major, (16, extent / 8)."""
+    """Byte addresses of the 16-byte chunks of the k16 slice that `descriptor` names: (extent, 2) or, MN-major, (16, extent /
+    8)."""
     phase = descriptor.start % SWIZZLE_PERIOD_BYTES
     geometry = Descriptor(phase, descriptor.leading_bytes, descriptor.stride_bytes, descriptor.swizzle_bytes)
     return _operand_chunks(extent, geometry, mn_major) + (descriptor.start - phase)
