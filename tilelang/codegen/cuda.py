@@ -12,8 +12,7 @@ from tilelang.codegen.out import Out
 from tilelang.ir import device as d
 from tilelang.ir.buffer import Buffer
 from tilelang.ir.walk import walk
-
-WARP_THREADS = 32
+from tilelang.layout.digits import WARP_THREADS
 
 
 def emit(kernel: d.DeviceKernel) -> str:

@@ -40,7 +40,9 @@ _BINARY = {
     # Where nothing is negative, or unsigned: there C++'s are floor division and its remainder.
     "//": ("/", Binding.PRODUCT), "%": ("%", Binding.PRODUCT),
 }  # fmt: skip
-_COMPARE: dict[str, Binding] = dict.fromkeys(("<", "<=", ">", ">="), Binding.LESS) | dict.fromkeys(("==", "!="), Binding.EQUAL)
+_COMPARE = {
+    "<": Binding.LESS, "<=": Binding.LESS, ">": Binding.LESS, ">=": Binding.LESS, "==": Binding.EQUAL, "!=": Binding.EQUAL,
+}  # fmt: skip
 _FLOOR_CALLS = {"//": "tl::floor_div", "%": "tl::floor_mod"}
 _FLOAT_CALLS = {"min": "fminf", "max": "fmaxf", "pow": "powf", **_FLOOR_CALLS}
 _BITS_OF = {"float32": "__float_as_int", "float64": "__double_as_longlong"}

@@ -13,6 +13,8 @@ import math
 from dataclasses import dataclass
 from enum import StrEnum
 
+WARP_THREADS = 32
+
 
 class Axis(StrEnum):
     REGISTER = "register"
@@ -51,7 +53,8 @@ class Layout:
             reach = 1
             for digit in sorted((d for d in digits if d.axis is axis and d.size > 1), key=lambda d: d.stride):
                 if digit.stride < reach or digit.stride % reach:
-                    raise ValueError(f"digits overlap on axis {axis}: stride {digit.stride} within the reach {reach} of smaller ones")
+                    within = f"stride {digit.stride} within the reach {reach} of smaller ones"
+                    raise ValueError(f"digits overlap on axis {axis}: {within}")
                 reach = digit.stride * digit.size
 
     @property
@@ -66,8 +69,9 @@ class Layout:
         """Where the element at `index` lives."""
         at = dict.fromkeys(Axis, 0)
         for position, dim in zip(index, self.dims, strict=True):
+            rest = position
             for digit in reversed(dim):
-                position, value = divmod(position, digit.size)
+                rest, value = divmod(rest, digit.size)
                 at[digit.axis] += value * digit.stride
         return Place(at[Axis.REGISTER], at[Axis.LANE], at[Axis.WARP])
 
@@ -96,24 +100,15 @@ class Layout:
         return Layout(tuple(tuple(_renumbered(digit, strides) for digit in dim) for dim in kept))
 
     def regroup(self, shape: tuple[int, ...]) -> Layout | None:
-        """The layout of the same elements, in the same row-major order, seen as a tile of another `shape`; None where a digit would
-        have to be cut at a place that does not divide it."""
+        """The layout of the same elements, in the same row-major order, seen as a tile of another `shape`; None where a digit
+        would have to be cut at a place that does not divide it."""
         digits = [digit for dim in self.dims for digit in dim if digit.size > 1]
         dims: list[tuple[Digit, ...]] = []
         for extent in reversed(shape):
-            dim: list[Digit] = []
-            while extent > 1:
-                if not digits:
-                    return None
-                digit = digits.pop()
-                part = math.gcd(digit.size, extent)
-                if part < min(digit.size, extent):
-                    return None
-                if part < digit.size:
-                    digits.append(Digit(digit.size // part, digit.axis, digit.stride * part))
-                dim.insert(0, Digit(part, digit.axis, digit.stride))
-                extent //= part
-            dims.insert(0, tuple(dim))
+            dim = _taken(digits, extent)
+            if dim is None:
+                return None
+            dims.insert(0, dim)
         return None if digits else Layout(tuple(dims))
 
     def canonical(self) -> Layout:
@@ -130,6 +125,24 @@ class Layout:
     def indices(self) -> itertools.product[tuple[int, ...]]:
         """All indices of the tile, row-major."""
         return itertools.product(*(range(extent) for extent in self.shape))
+
+
+def _taken(digits: list[Digit], extent: int) -> tuple[Digit, ...] | None:
+    """The least significant digits of a list that make up `extent`, the last one cut if need be; they leave the list."""
+    dim: list[Digit] = []
+    rest = extent
+    while rest > 1:
+        if not digits:
+            return None
+        digit = digits.pop()
+        part = math.gcd(digit.size, rest)
+        if part < min(digit.size, rest):
+            return None
+        if part < digit.size:
+            digits.append(Digit(digit.size // part, digit.axis, digit.stride * part))
+        dim.insert(0, Digit(part, digit.axis, digit.stride))
+        rest //= part
+    return tuple(dim)
 
 
 def _renumbered(digit: Digit, strides: dict[Digit, int]) -> Digit:

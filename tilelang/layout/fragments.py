@@ -7,13 +7,14 @@ from __future__ import annotations
 
 from tilelang.layout.digits import Axis, Digit, Layout
 
+WARPGROUP_THREADS = 128
 WGMMA_M = 64
 WGMMA_K_BYTES = 32
 
 
 def wgmma_accumulator(m_tiles: int, n_tiles: int, n: int, warpgroups_m: int = 1, warpgroups_n: int = 1) -> Layout:
-    """The accumulator of a tile of (64 * m_tiles * warpgroups_m) x (n * n_tiles * warpgroups_n): for each warpgroup m_tiles * n_tiles
-    wgmma accumulators of n / 2 registers, m outermost; warpgroups in a grid with n fastest.  `n` is a multiple of 8."""
+    """The accumulator of a tile of (64 * m_tiles * warpgroups_m) x (n * n_tiles * warpgroups_n): for each warpgroup m_tiles *
+    n_tiles wgmma accumulators of n / 2 registers, m outermost; warpgroups in a grid with n fastest.  `n` is a multiple of 8."""
     if n % 8:
         raise ValueError(f"wgmma's n is a multiple of 8, not {n}")
     registers = n // 2
@@ -35,7 +36,8 @@ def wgmma_accumulator(m_tiles: int, n_tiles: int, n: int, warpgroups_m: int = 1,
 
 
 def wgmma_operand_a(m_tiles: int, k: int, warpgroups_m: int = 1, warpgroups_n: int = 1) -> Layout:
-    """A 16-bit A operand in registers, (64 * m_tiles * warpgroups_m) x k: the accumulator's pattern with k columns, of which every
-    16 are one instruction's 8 elements; warpgroups along n hold copies.  (PTX ISA, "Register fragments for wgmma", matrix A.)"""
+    """A 16-bit A operand in registers, (64 * m_tiles * warpgroups_m) x k: the accumulator's pattern with k columns, of which
+    every 16 are one instruction's 8 elements; warpgroups along n hold copies.  (PTX ISA, "Register fragments for wgmma", matrix
+    A.)"""
     whole = wgmma_accumulator(m_tiles, 1, k, warpgroups_m, warpgroups_n)
     return Layout((whole.dims[0], whole.dims[1][1:]))

@@ -1,8 +1,8 @@
 """The layout of a tile that no instruction prescribes: neighbouring elements in a thread, neighbouring vectors in a warp.
 
-Along the last dimension a thread holds vectors of `vector` elements; lanes, then warps, go over the vectors of a row and then over
-rows, so that a warp touches whole runs of memory.  What is left over is repeated in registers.  Dimensions that do not divide are
-padded: the layout covers a larger box, whose extra elements nobody may store.
+Along the last dimension a thread holds vectors of `vector` elements; lanes, then warps, go over the vectors of a row and then
+over rows, so that a warp touches whole runs of memory.  What is left over is repeated in registers.  Dimensions that do not
+divide are padded: the layout covers a larger box, whose extra elements nobody may store.
 
 Example: 64 x 64 over 128 threads with vectors of 8: columns are (8 lanes, 8 registers), rows (4 registers, 4 warps, 4 lanes).
 """
@@ -10,9 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tilelang.layout.digits import Axis, Digit, Layout
-
-WARP_THREADS = 32
+from tilelang.layout.digits import WARP_THREADS, Axis, Digit, Layout
 
 
 @dataclass(slots=True)
@@ -59,8 +57,8 @@ def spread(shape: tuple[int, ...], threads: int, vector: int) -> Layout:
 
 
 def _lanes(count: int, available: int, pad: bool) -> int:
-    """How many lanes go along a dimension of `count` vectors: a power of two that divides it; all that are useful, padding, if the
-    dimension is the last to be served or dividing would leave most lanes idle."""
+    """How many lanes go along a dimension of `count` vectors: a power of two that divides it; all that are useful, padding, if
+    the dimension is the last to be served or dividing would leave most lanes idle."""
     exact = min(available, count & -count)
     useful = min(available, 1 << (count - 1).bit_length())
     return useful if pad or exact * 4 <= useful else exact

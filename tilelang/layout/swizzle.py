@@ -34,8 +34,8 @@ def widest_swizzle(row_bytes: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class PanelLayout:
-    """A 2-D tile in shared memory; `swizzle_bytes` 0 means one plain row-major panel.  `slots` such tiles may follow each other, each
-    aligned like the first."""
+    """A 2-D tile in shared memory; `swizzle_bytes` 0 means one plain row-major panel.  `slots` such tiles may follow each
+    other, each aligned like the first."""
 
     rows: int
     columns: int
@@ -46,8 +46,9 @@ class PanelLayout:
     def __post_init__(self) -> None:
         if self.swizzle_bytes not in (0, *SWIZZLES_BYTES):
             raise ValueError(f"there is no swizzle of {self.swizzle_bytes} bytes")
-        if self.swizzle_bytes and self.columns * self.element_bytes % self.swizzle_bytes:
-            raise ValueError(f"rows of {self.columns * self.element_bytes} bytes are not whole panels of {self.swizzle_bytes} bytes")
+        tile_row_bytes = self.columns * self.element_bytes
+        if self.swizzle_bytes and tile_row_bytes % self.swizzle_bytes:
+            raise ValueError(f"rows of {tile_row_bytes} bytes are not whole panels of {self.swizzle_bytes} bytes")
 
     @property
     def panel_columns(self) -> int:

@@ -5,15 +5,9 @@ from tilelang.errors import Span
 from tilelang.ir import device as d
 from tilelang.ir.buffer import Region
 from tilelang.ir.device import SharedAddress, u32
-from tilelang.ir.expr import Expr, binary, is_const
+from tilelang.ir.expr import Expr
+from tilelang.passes.lower_arith import add
 from tilelang.passes.plans import Box, TmaPlan
-
-
-def add(a: Expr, b: Expr | int) -> Expr:
-    """`a + b` without a zero."""
-    if isinstance(b, int):
-        return a if b == 0 else binary("+", a, b)
-    return a if is_const(b, 0) else b if is_const(a, 0) else binary("+", a, b)
 
 
 def coordinates(region: Region, box: Box) -> tuple[Expr, ...]:
@@ -24,19 +18,15 @@ def coordinates(region: Region, box: Box) -> tuple[Expr, ...]:
 def lower_tma_load(
     plan: TmaPlan, region: Region, array: d.SharedArray, slot_offset: Expr, barrier: d.BarrierRef, span: Span | None
 ) -> d.Body:
-    """The loads of one tile into one slot."""
-    address = add(SharedAddress(array), slot_offset)
-    return tuple(
-        d.TmaLoad(
-            map=plan.map, address=add(address, u32(box.offset_bytes)), barrier=barrier, coordinates=coordinates(region, box), span=span
-        )
-        for box in plan.boxes
-    )
+    """The loads of one tile into one slot, which begins `slot_offset` bytes behind the start of `array`."""
+    slot = add(SharedAddress(array), slot_offset)
+    at = [(add(slot, u32(box.offset_bytes)), coordinates(region, box)) for box in plan.boxes]
+    return tuple(d.TmaLoad(map=plan.map, address=to, barrier=barrier, coordinates=begin, span=span) for to, begin in at)
 
 
 def lower_tma_store(plan: TmaPlan, region: Region, address: Expr, ordered: bool, span: Span | None) -> d.Body:
-    """One thread stores a tile that lies complete in shared memory, and waits until the memory may be written again; if `ordered`,
-    after its earlier stores are complete."""
+    """One thread stores a tile that lies complete in shared memory from `address` on, and waits until the memory may be written
+    again; if `ordered`, after its earlier stores are complete."""
     stores = tuple(
         d.TmaStore(map=plan.map, address=add(address, u32(box.offset_bytes)), coordinates=coordinates(region, box), span=span)
         for box in plan.boxes

@@ -12,9 +12,9 @@ from tilelang.errors import Span
 from tilelang.ir import device as d
 from tilelang.ir.device import u32
 from tilelang.ir.expr import UINT32, Expr, Var, binary
+from tilelang.layout.digits import WARP_THREADS
+from tilelang.passes.lower_arith import times
 from tilelang.passes.plans import Channel
-
-WARP_THREADS = 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,9 +64,7 @@ class Ring:
 
     def offset(self, unit: int) -> Expr:
         """`slot * unit` as uint32; `unit` in bytes, or in whatever is counted."""
-        if self.stage is None:
-            return u32(0)
-        return binary("*", self.stage, u32(unit))
+        return times(self.slot, unit)
 
     def wait_full(self, span: Span | None) -> d.Stmt:
         return d.MbarrierWait(barrier=d.BarrierRef(self.barriers.full, self.slot), parity=self.phase, span=span)

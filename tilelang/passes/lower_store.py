@@ -1,8 +1,8 @@
 """An accumulator from registers to a tile of shared memory, as the layouts match.
 
-16-bit tiles go by stmatrix.x4: its four 8 x 8 matrices are rows 0-7 and 8-15 of two neighbouring 8-column blocks of the accumulator.
-float32 tiles go by 8-byte stores.  Either way a warp writes *pairs* of 16-byte chunks, and the swizzle keeps them free of bank
-conflicts.
+16-bit tiles go by stmatrix.x4: its four 8 x 8 matrices are rows 0-7 and 8-15 of two neighbouring 8-column blocks of the
+accumulator. float32 tiles go by 8-byte stores.  Either way a warp writes *pairs* of 16-byte chunks, and the swizzle keeps them
+free of bank conflicts.
 """
 from __future__ import annotations
 
@@ -11,17 +11,19 @@ from dataclasses import dataclass
 
 from tilelang.errors import Span
 from tilelang.ir import device as d
-from tilelang.ir.device import RegisterLoad, i32, u32
-from tilelang.ir.expr import INT32, UINT32, Call, Cast, Const, Expr, Var, binary
+from tilelang.ir.device import RegisterLoad, i32
+from tilelang.ir.expr import INT32, UINT32, Call, Cast, Expr, Var, binary, is_const
 from tilelang.ir.types import DType
-from tilelang.layout.fragments import WGMMA_M
+from tilelang.layout.digits import WARP_THREADS
+from tilelang.layout.fragments import WARPGROUP_THREADS, WGMMA_M
 from tilelang.layout.swizzle import CHUNK_BYTES, PanelLayout, swizzle_mask
-from tilelang.passes.lower_access import powers_of_two
-from tilelang.passes.lower_copy import add
+from tilelang.passes.lower_arith import add, quotient, remainder, times, unsigned
+from tilelang.passes.lower_loops import unrolled
 from tilelang.passes.plans import GemmPlan
 
 WARP_ROWS = 16
 PAIR_BYTES = 2 * CHUNK_BYTES
+SWIZZLE_ROW_BYTES = 128  # of memory in which the chunks have one pattern
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +50,8 @@ class _Lane:
 def lower_store(
     accumulator: d.Registers, plan: GemmPlan, layout: PanelLayout, start: Expr, dtype: DType, thread: Expr, span: Span | None
 ) -> d.Body:
-    """Writes the whole accumulator, rounded to `dtype` (float16, bfloat16 or float32), to the tile from shared address `start`."""
+    """Writes the whole accumulator, rounded to `dtype` (float16, bfloat16 or float32), to the tile from shared address
+    `start`."""
     tile = _Tile(accumulator, plan, layout, start, dtype, thread, span)
     lane = _Lane(Var("row_address", UINT32), Var("chunk", UINT32))
     if dtype == "float32":
@@ -59,34 +62,36 @@ def lower_store(
 
 
 def _stmatrix_lane(tile: _Tile, lane: _Lane) -> d.Body:
-    """stmatrix.x4: lane i addresses row i % 16 of the warp's 16 rows, in the first chunk of a pair for i < 16, else the second."""
+    """stmatrix.x4: lane i addresses row i % 16 of the warp's 16 rows, in the first chunk of a pair for i < 16, else the
+    second."""
     row = binary("&", tile.thread, 15)
     chunk = binary("&", binary(">>", tile.thread, 4), 1)
     return _declare(tile, lane, row, chunk, i32(0), "this lane's row of each stmatrix")
 
 
 def _word_lane(tile: _Tile, lane: _Lane) -> d.Body:
-    """8-byte stores: lane i holds columns 2 * (i % 4) and + 1 of row i / 4 of an 8 x 8 block, whose rows are one pair of chunks."""
+    """8-byte stores: lane i holds columns 2 * (i % 4) and + 1 of row i / 4 of an 8 x 8 block, whose rows are one pair of
+    chunks."""
     row = binary("&", binary(">>", tile.thread, 2), 7)
     chunk = binary("&", binary(">>", tile.thread, 1), 1)
     return _declare(tile, lane, row, chunk, binary("*", binary("&", tile.thread, 1), 8), "this lane's row of each 8 x 8 block")
 
 
 def _declare(tile: _Tile, lane: _Lane, row: Expr, chunk: Expr, byte: Expr, text: str) -> d.Body:
-    shift = {128: 0, 64: 1, 32: 2}.get(tile.layout.swizzle_bytes, 0)
-    tile_row = Var("row", INT32)
-    warp_row = binary("*", binary("&", binary(">>", tile.thread, 5), 3) if _warpgroups(tile) > 1 else binary(">>", tile.thread, 5), WARP_ROWS)
-    pattern = binary("&", binary(">>", tile_row, shift) if shift else tile_row, swizzle_mask(tile.layout.swizzle_bytes))
-    offset = add(binary("*", tile_row, tile.layout.row_bytes), byte)
+    """The lane's variables, from its row and chunk in the warp's rows, and the byte in the chunk."""
+    tile_row, layout = Var("row", INT32), tile.layout
+    warp = quotient(tile.thread, WARP_THREADS)
+    warp_row = times(remainder(warp, 4) if tile.plan.warpgroups > 1 else warp, WARP_ROWS)
+    # Rows that share a swizzle pattern: as many as make 128 bytes.
+    pattern = remainder(quotient(tile_row, max(SWIZZLE_ROW_BYTES // layout.row_bytes, 1)), swizzle_mask(layout.swizzle_bytes) + 1)
+    offset = add(add(times(tile_row, layout.row_bytes), byte), _first_panel(tile))
     return (
         d.Declare(var=tile_row, value=add(binary("+", warp_row, row), _first_row(tile)), text=text, span=tile.span),
-        d.Declare(var=lane.row_address, value=add(tile.start, Cast(add(offset, _first_panel(tile)), UINT32)), span=tile.span),
-        d.Declare(var=lane.chunk, value=Cast(binary("^", chunk, pattern), UINT32), text="its chunk of a pair, swizzled", span=tile.span),
+        d.Declare(var=lane.row_address, value=add(tile.start, unsigned(offset)), span=tile.span),
+        d.Declare(
+            var=lane.chunk, value=unsigned(binary("^", chunk, pattern)), text="its chunk of a pair, swizzled", span=tile.span,
+        ),
     )  # fmt: skip
-
-
-def _warpgroups(tile: _Tile) -> int:
-    return tile.plan.warpgroups_m * tile.plan.warpgroups_n
 
 
 def _first_row(tile: _Tile) -> Expr:
@@ -94,8 +99,7 @@ def _first_row(tile: _Tile) -> Expr:
     plan = tile.plan
     if plan.warpgroups_m == 1:
         return i32(0)
-    row = binary("//", binary(">>", tile.thread, 7), plan.warpgroups_n) if plan.warpgroups_n > 1 else binary(">>", tile.thread, 7)
-    return powers_of_two(binary("*", row, plan.m_tiles * WGMMA_M))
+    return times(quotient(quotient(tile.thread, WARPGROUP_THREADS), plan.warpgroups_n), plan.m_tiles * WGMMA_M)
 
 
 def _first_panel(tile: _Tile) -> Expr:
@@ -103,9 +107,8 @@ def _first_panel(tile: _Tile) -> Expr:
     plan = tile.plan
     if plan.warpgroups_n == 1:
         return i32(0)
-    column = binary("%", binary(">>", tile.thread, 7), plan.warpgroups_n)
     panels = plan.n_tiles * plan.n // tile.layout.panel_columns
-    return powers_of_two(binary("*", column, panels * tile.layout.panel_bytes))
+    return times(remainder(quotient(tile.thread, WARPGROUP_THREADS), plan.warpgroups_n), panels * tile.layout.panel_bytes)
 
 
 _Write = Callable[[_Tile, Expr, Expr, Expr], d.Stmt]
@@ -118,23 +121,22 @@ def _pair_loops(tile: _Tile, lane: _Lane, write: _Write) -> d.Body:
     counts = (plan.m_tiles, plan.n_tiles, panels, layout.row_bytes // PAIR_BYTES)
     variables = [Var(name) for name in ("i", "j", "panel", "pair")]
     i, j, panel, pair = (var if count > 1 else i32(0) for var, count in zip(variables, counts, strict=True))
-    address = add(lane.row_address, _unsigned(i, WGMMA_M * layout.row_bytes))
-    address = add(address, _unsigned(add(_scaled(j, panels), panel), layout.panel_bytes))
-    address = add(address, binary("*", binary("^", _unsigned(pair, 2), lane.chunk), u32(CHUNK_BYTES)))
+    address = add(lane.row_address, unsigned(times(i, WGMMA_M * layout.row_bytes)))
+    address = add(address, unsigned(times(add(times(j, panels), panel), layout.panel_bytes)))
+    chunk = lane.chunk if is_const(pair, 0) else binary("^", unsigned(times(pair, 2)), lane.chunk)
+    address = add(address, times(chunk, CHUNK_BYTES))
     registers_per_pair = PAIR_BYTES // layout.element_bytes // 2
-    register = add(_scaled(panel, layout.panel_columns // 2), _scaled(pair, registers_per_pair))
-    body: d.Body = (write(tile, address, add(_scaled(i, plan.n_tiles), j), register),)
-    for var, count in reversed(list(zip(variables, counts, strict=True))):
-        if count > 1:
-            body = (d.Unroll(var=var, count=count, body=body, span=tile.span),)
-    return body
+    register = add(times(panel, layout.panel_columns // 2), times(pair, registers_per_pair))
+    body = (write(tile, address, add(times(i, plan.n_tiles), j), register),)
+    return unrolled(body, list(zip(variables, counts, strict=True)), tile.span)
 
 
 def _write_matrices(tile: _Tile, address: Expr, accumulator_row: Expr, register: Expr) -> d.Stmt:
     """Registers 2v and 2v + 1 are matrix v: rows 0-7 and 8-15 of the first block, then of the second."""
     values = []
     for matrix in range(4):
-        low, high = (Cast(RegisterLoad(tile.accumulator, (accumulator_row, add(register, 2 * matrix + v))), tile.dtype) for v in (0, 1))
+        places = ((accumulator_row, add(register, 2 * matrix + v)) for v in (0, 1))
+        low, high = (Cast(RegisterLoad(tile.accumulator, place), tile.dtype) for place in places)
         values.append(Call("pack", (low, high), UINT32))
     return d.StoreMatrix(address=address, values=tuple(values), span=tile.span)
 
@@ -142,20 +144,7 @@ def _write_matrices(tile: _Tile, address: Expr, accumulator_row: Expr, register:
 def _write_words(tile: _Tile, address: Expr, accumulator_row: Expr, register: Expr) -> d.Stmt:
     """Rows 0-7 of the block, then rows 8-15, whose swizzle is the same."""
     half = Var("half", INT32)
-    first = add(register, _scaled(half, 2))
+    first = add(register, times(half, 2))
     values = tuple(RegisterLoad(tile.accumulator, (accumulator_row, add(first, v))) for v in (0, 1))
-    store = d.StoreShared(address=add(address, _unsigned(half, 8 * tile.layout.row_bytes)), values=values, span=tile.span)
+    store = d.StoreShared(address=add(address, unsigned(times(half, 8 * tile.layout.row_bytes))), values=values, span=tile.span)
     return d.Unroll(var=half, count=2, body=(store,), span=tile.span)
-
-
-def _scaled(value: Expr, factor: int) -> Expr:
-    """`value * factor`, folded where either is trivial."""
-    if isinstance(value, Const):
-        return i32(int(value.value) * factor)
-    return value if factor == 1 else binary("*", value, factor)
-
-
-def _unsigned(value: Expr, factor: int) -> Expr:
-    """`value * factor` as an operand of address arithmetic."""
-    scaled = _scaled(value, factor)
-    return u32(int(scaled.value)) if isinstance(scaled, Const) else Cast(scaled, UINT32)

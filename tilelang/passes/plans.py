@@ -69,6 +69,10 @@ class GemmPlan:
     warpgroups_n: int = 1
     a_in_registers: bool = False
 
+    @property
+    def warpgroups(self) -> int:
+        return self.warpgroups_m * self.warpgroups_n
+
 
 @dataclass(frozen=True, slots=True)
 class Clear:

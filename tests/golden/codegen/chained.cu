@@ -112,7 +112,6 @@ kernel_kernel(const __grid_constant__ CUtensorMap Q_desc,  // Q: float16 64 x 32
       }
       if (++V_s_stage == 2) { V_s_stage = 0; V_s_phase ^= 1; }
     }
-    __syncwarp();
     if (tl::elect_one()) {
       tl::mbarrier_arrive(Q_s_empty[0]);
     }

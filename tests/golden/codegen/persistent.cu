@@ -68,7 +68,7 @@ kernel_kernel(const __grid_constant__ CUtensorMap A_desc,  // A: float16 3 x 64 
       const uint32_t chunk = ((thread >> 4) & 1) ^ ((row >> 2) & 1);  // its chunk of a pair, swizzled
       #pragma unroll
       for (int panel = 0; panel < 3; ++panel) {
-        tl::stmatrix_x4(row_address + panel * 2048 + (0 ^ chunk) * 16,
+        tl::stmatrix_x4(row_address + panel * 2048 + chunk * 16,
             tl::pack_f16(acc[0][panel * 8], acc[0][panel * 8 + 1]),
             tl::pack_f16(acc[0][panel * 8 + 2], acc[0][panel * 8 + 3]),
             tl::pack_f16(acc[0][panel * 8 + 4], acc[0][panel * 8 + 5]),

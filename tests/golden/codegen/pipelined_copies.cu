@@ -38,7 +38,6 @@ kernel_kernel(const __grid_constant__ CUtensorMap A_desc,  // A: float16 80 x 64
         tl::tma_store_commit_group();
         tl::tma_store_wait_group_read<0>();
       }
-      __syncwarp();
       if (tl::elect_one()) {
         tl::mbarrier_arrive(empty[stage]);
       }
