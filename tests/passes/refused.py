@@ -5,6 +5,7 @@ from collections.abc import Callable
 
 from tests.passes.kernels import gemm_kernel
 from tests.passes.maker import Maker, tile
+from tests.passes.refused_explicit import REFUSED_EXPLICIT
 from tests.passes.programs import BX, I, T
 from tilelang.ir.buffer import Buffer
 from tilelang.ir.expr import Const, Expr, Load, Var, compare
@@ -178,4 +179,5 @@ REFUSED: dict[str, Callable[[], Kernel]] = {
     "shared memory": lambda: gemm_kernel(1024, 1024, 1024, 128, 128, 64, 8),
     "accumulator registers": lambda: gemm_kernel(1024, 1024, 1024, 128, 256, 64, 2),
     "grid": lambda: gemm_kernel(64 * 65536, 64, 64, 64, 64, 64, 1),
+    **REFUSED_EXPLICIT,
 }  # fmt: skip

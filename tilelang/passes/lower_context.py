@@ -9,7 +9,7 @@ from tilelang.ir import tile
 from tilelang.ir.arith import bounds
 from tilelang.ir.buffer import Buffer
 from tilelang.ir.device import THREAD
-from tilelang.ir.expr import Expr, Var
+from tilelang.ir.expr import Expr, Var, binary
 from tilelang.ir.walk import substitute
 from tilelang.layout.digits import Layout
 from tilelang.layout.swizzle import PanelLayout
@@ -39,7 +39,7 @@ class Context:
     @property
     def thread(self) -> Expr:
         """The thread's number within the role."""
-        return add(THREAD, -self.first_thread) if self.first_thread else THREAD
+        return binary("-", THREAD, self.first_thread) if self.first_thread else THREAD
 
     def alignment_bytes(self, buffer: Buffer) -> int:
         """What the first element's address is surely a multiple of."""

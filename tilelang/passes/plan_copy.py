@@ -114,7 +114,7 @@ def _plan(copy: Copy, state: _State) -> tuple[CopyPlan, Rejection | None]:
 
 def _between(copy: Copy, tensor: Region, tile: Region, kind: CopyKind, state: _State) -> tuple[CopyPlan, Rejection | None]:
     """A whole shared tile to or from a tensor."""
-    layout = state.layouts.get(tile.buffer) or default_layout(tile.buffer, state.by_hand and is_slot(tile))
+    layout = state.layouts.get(tile.buffer) or default_layout(tile.buffer, state.by_hand and _whole_refusal(tile) is not None)
     why_not = _whole_refusal(tile, layout) or _same_dtype_refusal(copy) or _tensor_refusal(tensor, layout, state)
     if why_not is not None:
         return ELEMENTWISE, why_not
