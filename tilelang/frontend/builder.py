@@ -59,8 +59,8 @@ def is_building() -> bool:
 
 
 class Frame:
-    """A block under construction.  `kind` is one of kernel, for, parallel, while, then, else, warpgroups (the body of T.ws), static (a
-    loop over Python values, whose statements go to the block around it) or root (outside T.Kernel)."""
+    """A block under construction.  `kind` is one of kernel, for, parallel, while, then, else, warpgroups (the body of T.ws), static
+    (a loop over Python values, whose statements go to the block around it) or root (outside T.Kernel)."""
 
     __slots__ = ("body", "has_jump", "is_open", "kind", "span")
 
@@ -310,7 +310,11 @@ class Builder:
             self.facts.add_loop(var, const(0), extent, 1)
         frame = self.open("parallel")
         yield points
-        self.add(frame, tile.Parallel, vars=points, extents=spec.extents, body=self.close(frame))
+        body = self.close(frame)
+        self.add(frame, tile.Parallel, vars=points, extents=spec.extents, body=body)
+        from tilelang.frontend.races import check_races
+
+        check_races(self.frames[-1].body[-1], self.facts)  # type: ignore[arg-type]
 
     @contextmanager
     def only(self, *groups: object) -> Iterator[None]:
