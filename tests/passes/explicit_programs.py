@@ -1,13 +1,17 @@
 """Kernels divided and synchronised by hand: each a program, its inputs, and what it must compute from them."""
 from __future__ import annotations
 
+import importlib.util
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
 
 import numpy as np
 
 import tilelang.language as T
 from examples.gemm_explicit import gemm_explicit
+from tests.conftest import ROOT
 from tilelang.ir.tile import Kernel
 
 Arrays = tuple[np.ndarray, ...]
@@ -345,3 +349,38 @@ PROGRAMS = {
     "named meeting": Program(named_meeting, matrices(64, 64, 64), product),
 }
 
+
+# ---- the example, with a mistake ----------------------------------------------------------------------------------------------
+
+EXAMPLE = ROOT / "examples" / "gemm_explicit.py"
+FULL_WAIT = "T.mbarrier_wait_parity(full[k % stages], (k // stages) & 1)"
+EMPTY_WAIT = "T.mbarrier_wait_parity(empty[k % stages], ((k // stages) & 1) ^ 1)"
+MISTAKES = {
+    "no wait for full": (FULL_WAIT, "pass", ("TL815",), "T.gemm("),
+    "no wait for empty": (EMPTY_WAIT, "pass", ("TL815", "TL809"), "T.tma_copy(|T.mbarrier_arrive(full"),
+    "no arrival on full": ("T.mbarrier_arrive(full[k % stages])", "pass", ("TL801",), "T.mbarrier_wait_parity("),
+    "no arrival on empty": ("T.mbarrier_arrive(empty[k % stages])", "pass", ("TL801",), "T.mbarrier_wait_parity("),
+    "parity of full": (FULL_WAIT, FULL_WAIT.replace("(k // stages) & 1", "(k // stages + 1) & 1"), ("TL801", "TL808", "TL815"), ""),
+    "parity of empty": (EMPTY_WAIT, EMPTY_WAIT.replace(" ^ 1", ""), ("TL801",), "T.mbarrier_wait_parity("),
+    "another slot": ("B_tile[k % stages, :, :], acc", "B_tile[(k + 1) % stages, :, :], acc", ("TL815",), "T.gemm("),
+    "arrivals on empty": ("[256] * stages", "[128] * stages", ("TL809", "TL805"), "T.mbarrier_arrive("),
+    "arrivals on full": ("[128] * stages", "[256] * stages", ("TL801",), "T.mbarrier_wait_parity("),
+}  # fmt: skip
+"""What is replaced by what; the codes by which the machine may report it, and what may stand in the line it names."""
+
+
+def changed(old: str, new: str) -> str:
+    """The example's text, one piece of it replaced (none if `old` is empty)."""
+    text = EXAMPLE.read_text()
+    assert not old or text.count(old) == 1, old
+    return text.replace(old, new) if old else text
+
+
+def module_at(path: Path) -> ModuleType:
+    """The module in a file."""
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module

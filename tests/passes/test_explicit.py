@@ -2,7 +2,6 @@
 from __future__ import annotations
 
 import dataclasses
-import importlib.util
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -14,7 +13,21 @@ import pytest
 import tilelang
 import tilelang.language as T
 from tests.conftest import ROOT
-from tests.passes.explicit_programs import PROGRAMS, Arrays, Program, alone, named_meeting, ordinary_loads, passed_on, small
+from tests.passes.explicit_programs import (
+    EMPTY_WAIT,
+    FULL_WAIT,
+    MISTAKES,
+    PROGRAMS,
+    Arrays,
+    Program,
+    alone,
+    changed,
+    module_at,
+    named_meeting,
+    ordinary_loads,
+    passed_on,
+    small,
+)
 from tests.passes.running import check
 from tilelang.codegen.cuda import emit
 from tilelang.errors import HazardError, ResourceExceeded, Unsupported
@@ -28,9 +41,6 @@ from tilelang.sim import machine, reference
 from tilelang.sim.schedule import SCHEDULES
 from tilelang.target import SM_90A
 
-EXAMPLE = ROOT / "examples" / "gemm_explicit.py"
-FULL_WAIT = "T.mbarrier_wait_parity(full[k % stages], (k // stages) & 1)"
-EMPTY_WAIT = "T.mbarrier_wait_parity(empty[k % stages], ((k // stages) & 1) ^ 1)"
 
 
 def compiled(kernel: Kernel) -> Lowered:
@@ -168,39 +178,14 @@ def _without(device: d.DeviceKernel, kind: type, keep: Callable[[Any], bool] = l
 
 def example(folder: Path, old: str = "", new: str = "pass") -> Any:
     """The example's module, with one piece of its text replaced."""
-    text = EXAMPLE.read_text()
-    assert not old or text.count(old) == 1, old
     path = folder / "gemm_wrong.py"
-    path.write_text(text.replace(old, new) if old else text)
-    spec = importlib.util.spec_from_file_location("gemm_wrong", path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-@pytest.fixture
-def harness(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.syspath_prepend(str(ROOT / "examples"))
-
-
-MISTAKES = {
-    "no wait for full": (FULL_WAIT, "pass", ("TL815",), "T.gemm("),
-    "no wait for empty": (EMPTY_WAIT, "pass", ("TL815", "TL809"), "T.tma_copy(|T.mbarrier_arrive(full"),
-    "no arrival on full": ("T.mbarrier_arrive(full[k % stages])", "pass", ("TL801",), "T.mbarrier_wait_parity("),
-    "no arrival on empty": ("T.mbarrier_arrive(empty[k % stages])", "pass", ("TL801",), "T.mbarrier_wait_parity("),
-    "parity of full": (FULL_WAIT, FULL_WAIT.replace("(k // stages) & 1", "(k // stages + 1) & 1"), ("TL801", "TL808", "TL815"), ""),
-    "parity of empty": (EMPTY_WAIT, EMPTY_WAIT.replace(" ^ 1", ""), ("TL801",), "T.mbarrier_wait_parity("),
-    "another slot": ("B_tile[k % stages, :, :], acc", "B_tile[(k + 1) % stages, :, :], acc", ("TL815",), "T.gemm("),
-    "arrivals on empty": ("[256] * stages", "[128] * stages", ("TL809", "TL805"), "T.mbarrier_arrive("),
-    "arrivals on full": ("[128] * stages", "[256] * stages", ("TL801",), "T.mbarrier_wait_parity("),
-}  # fmt: skip
+    path.write_text(changed(old, new))
+    return module_at(path)
 
 
 @pytest.mark.parametrize("name", MISTAKES)
 @pytest.mark.parametrize("schedule", SCHEDULES)
-def test_the_machine_names_the_line(name: str, schedule: str, tmp_path: Path, harness: None) -> None:
+def test_the_machine_names_the_line(name: str, schedule: str, tmp_path: Path) -> None:
     old, new, codes, line = MISTAKES[name]
     kernel = example(tmp_path, old, new).gemm_explicit(128, 64, 160, 128, 64, 32, 3)
     rng = np.random.default_rng(0)
@@ -217,7 +202,7 @@ def test_the_machine_names_the_line(name: str, schedule: str, tmp_path: Path, ha
 @pytest.mark.parametrize(
     ("old", "schedule"), [(FULL_WAIT, "lazy-async"), (EMPTY_WAIT, "eager-async"), (EMPTY_WAIT, "lazy-async")]
 )
-def test_a_missing_wait_is_seen_by_value_alone(old: str, schedule: str, tmp_path: Path, harness: None) -> None:
+def test_a_missing_wait_is_seen_by_value_alone(old: str, schedule: str, tmp_path: Path) -> None:
     """Without vector clocks: a wrong result, bytes that were never written, or threads that wait forever."""
     kernel = example(tmp_path, old).gemm_explicit(128, 64, 160, 128, 64, 32, 3)
     rng = np.random.default_rng(0)
@@ -242,14 +227,14 @@ def test_a_call_with_arrays_on_the_cpu_runs_the_machine(caplog: pytest.LogCaptur
     assert caplog.text.count("it is synchronised by hand, so its threads are simulated") == 1
 
 
-def test_a_wrong_kernel_called_on_the_cpu_says_why(tmp_path: Path, harness: None) -> None:
+def test_a_wrong_kernel_called_on_the_cpu_says_why(tmp_path: Path) -> None:
     kernel = tilelang.compile(example(tmp_path, FULL_WAIT).gemm_explicit(128, 64, 96, 128, 64, 32, 2), out_idx=[2], target="sm_90a")
     rng = np.random.default_rng(0)
     with pytest.raises(HazardError, match="no wait for mbarrier full"):
         kernel(small(rng, 128, 96), small(rng, 96, 64))
 
 
-def test_kernel_check(tmp_path: Path, harness: None) -> None:
+def test_kernel_check(tmp_path: Path) -> None:
     report = tilelang.compile(example(tmp_path).gemm_explicit(256, 128, 96, 128, 64, 32, 2), target="sm_90a").check()
     assert report.proved
     wrong = example(tmp_path, EMPTY_WAIT).gemm_explicit(256, 128, 160, 128, 64, 32, 2)
@@ -400,3 +385,27 @@ def test_a_schedule_by_hand_is_a_decision() -> None:
     assert decision.chosen.startswith("num_stages=2")
     grouped = build(order=[-1, 0], stage=[-1, 2], group=[[0, 1], [2]])
     assert next(stmt for stmt in grouped.body if isinstance(stmt, tile.For)).num_stages == 3
+
+
+# ---- the documentation ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["no wait for full", "no arrival on full"])
+def test_the_story_shows_what_the_machine_says(name: str, tmp_path: Path) -> None:
+    page = (ROOT / "docs" / "explicit.md").read_text()
+    shown = re.findall(r"^```text\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
+    old, new, codes, _ = MISTAKES[name]
+    rng = np.random.default_rng(0)
+    with pytest.raises(HazardError) as caught:
+        kernel = example(tmp_path, old, new).gemm_explicit(128, 256, 320)
+        run(kernel, (small(rng, 128, 320), small(rng, 320, 256)), "fifo")
+    said = str(caught.value).replace(str(tmp_path / "gemm_wrong.py"), "gemm_wrong.py") + "\n"
+    assert said in shown
+    assert all(code in page for code in codes)
+
+
+def test_the_story_quotes_the_example() -> None:
+    page = (ROOT / "docs" / "explicit.md").read_text()
+    (quoted,) = re.findall(r"^```python\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
+    program = [line.strip() for line in (ROOT / "examples" / "gemm_explicit.py").read_text().splitlines()]
+    assert [line.strip() for line in quoted.splitlines() if line.strip() and line.strip() not in program] == []
