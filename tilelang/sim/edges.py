@@ -97,7 +97,9 @@ def _after_groups(hazards: Hazards, conflict: Conflict, first: Record, second: R
     before, after = _short(first), _short(second)
     wait = "wgmma.wait_group" if first.kind == "wgmma" else "cp.async.bulk.wait_group" + ("" if conflict.wrote else ".read")
     if not (hazards.clocks.known[GENERIC, :, conflict.component] >= conflict.time).any():
-        return f"no {wait} that covers {before} stands between it and {after}", f"wait with {wait} before the memory is handed on"
+        return f"no {wait} that covers {before}, nor a barrier after it, stands between it and {after}", (
+            f"wait with {wait} before the memory is handed on"
+        )
     return f"{before} was waited for, but no barrier lets {second.access.agent} know of it before {after}", (
         f"after {wait} arrive on an mbarrier, or meet at a barrier, that {second.access.agent} waits at"
     )

@@ -39,11 +39,10 @@ class _Meeting:
 
 
 class Hazards(Watch):
-    """Objects to what one block does.  `strict_war` also demands a proxy fence between ordinary reads and an asynchronous
-    write."""
+    """Objects to what one block does."""
 
-    def __init__(self, block: Block, launch: Launch, strict_war: bool = False) -> None:
-        self.block, self.launch, self.strict_war = block, launch, strict_war
+    def __init__(self, block: Block, launch: Launch) -> None:
+        self.block, self.launch = block, launch
         kernel = block.kernel
         barriers = block.mbarriers()
         self.components = Components(-(-kernel.threads // 32), len(barriers))
@@ -102,7 +101,7 @@ class Hazards(Watch):
         self.phases.before_load(strand, barrier, agents)
         record = self._record(strand, access, "tma_load", agents, barrier)
         known = self.clocks.known[:, int(agents[0])]
-        of_reads = known[ASYNC_SHARED if self.strict_war else GENERIC]
+        of_reads = known[ASYNC_SHARED if self.launch.strict_war else GENERIC]
         self._async(starts, known[ASYNC_SHARED], of_reads, self.phases.component(barrier), barrier.phase + 1, record)
         self.phases.load(barrier, int(agents[0]), record)
 

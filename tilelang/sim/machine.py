@@ -44,6 +44,7 @@ from tilelang.sim.tma import GlobalMemory
 from tilelang.sim.values import Value, evaluate, scalar
 from tilelang.sim.watch import Launch, Watch, launch_of, registers_of_wgmma
 
+RACES = ("TL815", "TL816", "TL817")
 STEP_LIMIT = 5_000_000
 """Statements that the strands of one block may run."""
 
@@ -57,20 +58,24 @@ def run(
     schedule: str = "fifo",
     step_limit: int = STEP_LIMIT,
     hazards: bool = True,
+    strict_war: bool = False,
     banks: BankCounter | None = None,
 ) -> None:
     """Runs every block of the grid, or those of `blocks` (indices x, y, z), one after the other.
 
     `arrays` gives each tensor of the kernel's maps and pointers its array (the buffer's dtype and shape), written in place.
-    `schedule` is "fifo", "reverse", "eager-async", "lazy-async" or "random:SEED".  `banks` counts bank conflicts.  Without
-    `hazards` the order of accesses is not judged, and what shows by value alone is reported: quicker where a pipeline is known
-    to be sound.  Raises HazardError TL801 to TL851 (see the module), ArgumentError TL510 to TL513 for arrays, schedule, scalars
-    or blocks that do not fit, InternalError for device IR that means nothing."""
+    `schedule` is "fifo", "reverse", "eager-async", "lazy-async" or "random:SEED".  Without `hazards` the order of accesses is not
+    judged, and what shows by value alone is reported: quicker where a pipeline is known to be sound.  `strict_war` demands a proxy
+    fence between ordinary reads and an asynchronous write, too, which common practice leaves to the mbarrier between them.  `banks`
+    counts bank conflicts.
+
+    Raises HazardError TL801 to TL851 (see the module), ArgumentError TL510 to TL513 for arrays, schedule, scalars or blocks that do
+    not fit, InternalError for device IR that means nothing."""
     order = schedule_of(schedule)
     tensors = GlobalMemory(arrays, kernel.tensor_maps, kernel.pointers)
     given = _scalars(kernel, scalars or {})
     grid = grid_of(kernel, given)
-    launch = launch_of(kernel) if hazards else None
+    launch = launch_of(kernel, strict_war) if hazards else None
     with np.errstate(all="ignore"):
         for index in _blocks(grid, blocks):
             Block(kernel, tensors, given, index, order, step_limit, launch, banks).run()
@@ -171,7 +176,19 @@ class Block:
     # ---- the scheduler --------------------------------------------------------------------------------------------------------
 
     def run(self) -> None:
-        """Runs the block to its end.  Raises HazardError TL801 where nothing can go on, TL830 for work left at the end."""
+        """Runs the block to its end.  Raises HazardError TL801 where nothing can go on, TL830 for work left at the end.
+
+        A read of bytes that were never written speaks for itself only if no race explains it, and then before what came of it."""
+        self.shared.defers = self.launch is not None
+        try:
+            self._run_strands()
+        except HazardError as error:
+            if self.shared.deferred is None or error.code in RACES:
+                raise
+        if self.shared.deferred is not None:
+            raise self.shared.deferred
+
+    def _run_strands(self) -> None:
         turns = [(strand, run_strand(strand)) for strand in self.strands]
         if self.schedule.seed is None:
             self._in_turns(turns)

@@ -79,6 +79,8 @@ class Launch:
     writes.  Blocks are counted from 1."""
 
     written: frozenset[Buffer]
+    strict_war: bool = False
+    """Whether ordinary reads, too, need a proxy fence before an asynchronous write."""
     writers: dict[Buffer, np.ndarray] = field(default_factory=dict)
     readers: dict[Buffer, np.ndarray] = field(default_factory=dict)
     blocks: int = 0
@@ -97,12 +99,12 @@ class Launch:
         return None
 
 
-def launch_of(kernel: device.DeviceKernel) -> Launch:
+def launch_of(kernel: device.DeviceKernel, strict_war: bool = False) -> Launch:
     """The bookkeeping of one launch of a kernel."""
     nodes = list(_nodes(kernel))
     stores = {node.tensor for node in nodes if isinstance(node, device.StoreGlobal)}
     stores |= {node.map.tensor for node in nodes if isinstance(node, device.TmaStore)}
-    return Launch(frozenset(stores))
+    return Launch(frozenset(stores), strict_war)
 
 
 def cell_bytes(kernel: device.DeviceKernel) -> int:
