@@ -40,7 +40,7 @@ def decision(lowered: Lowered, subject: str) -> Decision:
     [
         ({}, GemmPlan(n=128, m_tiles=2, n_tiles=1, k_steps=4, a_mn_major=False, b_mn_major=True)),
         ({"transpose_a": True, "transpose_b": True}, GemmPlan(128, 2, 1, 4, True, False)),
-        ({"block_m": 64, "block_n": 256}, GemmPlan(256, 1, 1, 4, False, True)),
+        ({"block_m": 64, "block_n": 256}, GemmPlan(128, 1, 2, 4, False, True)),  # two blocks per SM leave no registers for n=256
         ({"block_m": 64, "block_n": 320, "block_k": 32}, GemmPlan(160, 1, 2, 2, False, True)),
         ({"block_m": 64, "block_n": 272, "block_k": 16}, GemmPlan(16, 1, 17, 1, False, True)),
         ({"block_m": 192, "block_n": 48, "block_k": 48}, GemmPlan(48, 3, 1, 3, False, True)),
@@ -56,7 +56,9 @@ def test_tiling(options: dict[str, object], plan: GemmPlan) -> None:
 
 def test_a_split_n_says_why() -> None:
     found = decision(compiled(gemm_kernel(1024, 1024, 1024, 64, 320, 32, 2)), "T.gemm into C_local")
-    assert [(each.alternative, each.predicate, each.value) for each in found.rejected] == [("n=320", "n <= 256", "320")]
+    assert [(each.alternative, each.predicate, each.value) for each in found.rejected] == [
+        ("n=320", "n <= 256, and its registers fit into what a thread starts with", "320")
+    ]
 
 
 def test_operands_lie_in_panels_of_whole_instructions() -> None:

@@ -12,9 +12,10 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 
-from tilelang.ir.expr import BOOL, Binary, Call, Cast, Compare, Const, Expr, Select, Unary, Var, compare
+from tilelang.ir.expr import BOOL, INT32, Binary, Call, Cast, Compare, Const, Expr, Select, Unary, Var, compare, convert
 from tilelang.ir.types import DType
 
+INT64 = DType("int64")
 LinearForm = tuple[int, dict[Expr, int]]
 Range = tuple[int, int]
 Ranges = Mapping[Var, Range]
@@ -312,3 +313,15 @@ def _size(expr: object) -> int:
     if not isinstance(expr, Expr):
         return 0
     return 1 + sum(_size(getattr(expr, field.name)) for field in dataclasses.fields(expr))  # type: ignore[arg-type]
+
+
+# ---- widths -------------------------------------------------------------------------------------------------------------------
+
+
+def widened(expr: Expr) -> Expr:
+    """An int32 expression with its sums and products done in int64, from its variables and loads on: an index never wraps."""
+    if isinstance(expr, Const):
+        return Const(expr.value, INT64)
+    if isinstance(expr, Binary) and expr.dtype == INT32:
+        return Binary(expr.op, widened(expr.a), widened(expr.b))
+    return convert(expr, INT64)

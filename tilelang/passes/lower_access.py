@@ -3,7 +3,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tilelang.ir.arith import Ranges, bounds, constant_difference, linear_form, simplify
+from tilelang.ir.arith import INT64, Ranges, bounds, constant_difference, linear_form, simplify
 from tilelang.ir.buffer import Buffer
 from tilelang.ir.device import u32
 from tilelang.ir.expr import INT32, UINT32, Binary, Call, Cast, Const, Expr, binary, compare, convert
@@ -12,7 +12,6 @@ from tilelang.ir.walk import rewrite
 from tilelang.layout.swizzle import PanelLayout
 from tilelang.passes.lower_copy import add
 
-INT64 = DType("int64")
 MAX_ACCESS_BYTES = 16
 
 
@@ -111,15 +110,6 @@ def global_offset(buffer: Buffer, indices: tuple[Expr, ...], ranges: Ranges) -> 
     if found is not None and -(2**31) <= found[0] and found[1] < 2**31:
         return simplify(narrow, ranges)
     return _sum(indices, pitches, INT64)
-
-
-def widened(value: Expr) -> Expr:
-    """An int32 expression with its arithmetic done in int64, from its variables and loads on."""
-    if isinstance(value, Const):
-        return Const(value.value, INT64)
-    if isinstance(value, Binary) and value.dtype == INT32:
-        return Binary(value.op, widened(value.a), widened(value.b))
-    return convert(value, INT64)
 
 
 def in_storage(buffer: Buffer, indices: tuple[Expr, ...]) -> tuple[Expr, ...]:

@@ -11,13 +11,13 @@ from dataclasses import dataclass
 from tilelang.errors import InternalError, Span, Unsupported
 from tilelang.ir import device as d
 from tilelang.ir import expr as x
-from tilelang.ir.arith import bounds, simplify
+from tilelang.ir.arith import bounds, simplify, widened
 from tilelang.ir.buffer import Buffer
 from tilelang.ir.device import RegisterLoad, i32
 from tilelang.ir.expr import Expr, Var, binary
 from tilelang.ir.packed import part_of
 from tilelang.ir.types import Scope
-from tilelang.passes.lower_access import Run, all_of, global_offset, in_storage, inside, powers_of_two, run_of, shared_address, widened, width
+from tilelang.passes.lower_access import Run, all_of, global_offset, in_storage, inside, powers_of_two, run_of, shared_address, width
 from tilelang.passes.lower_context import Context
 from tilelang.passes.lower_copy import add
 from tilelang.passes.lower_points import Points

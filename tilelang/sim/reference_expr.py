@@ -13,6 +13,7 @@ import numpy as np
 
 from tilelang.errors import HazardError, InternalError, Span, Unsupported
 from tilelang.ir import tile
+from tilelang.ir.arith import widened
 from tilelang.ir.buffer import Buffer, Extent
 from tilelang.ir.expr import Binary, Call, Cast, Compare, Const, Expr, Load, Reinterpret, Select, Unary, Var
 from tilelang.ir.text import render_expr
@@ -109,9 +110,8 @@ def integer(expr: Extent, frame: Frame) -> int:
 
 
 def index_values(indices: tuple[Expr, ...], frame: Frame) -> list[Value]:
-    """Indices as integers (NumPy would take an array of bool for a mask)."""
-    return [values.convert(evaluate(index, frame), index.dtype, values.INT32) if index.dtype == "bool" else evaluate(index, frame)
-            for index in indices]  # fmt: skip
+    """Indices as integers, which do not wrap (NumPy would take an array of bool for a mask)."""
+    return [evaluate(index if isinstance(index, Var) else widened(index), frame) for index in indices]
 
 
 def truth(expr: Expr, frame: Frame) -> Value:
