@@ -59,7 +59,7 @@ def is_building() -> bool:
 
 
 class Frame:
-    """A block under construction.  `kind` is one of kernel, for, parallel, while, then, else, warpgroups (the body of T.ws), static
+    """A block under construction.  `kind` is one of kernel, for, parallel, while, then, else, warpgroups (of T.ws), static
     (a loop over Python values, whose statements go to the block around it) or root (outside T.Kernel)."""
 
     __slots__ = ("body", "has_jump", "is_open", "kind", "span")

@@ -13,6 +13,12 @@ LATER_DTYPES = (
     "int4", "uint4", "int1", "tfloat32", "float4_e2m1fn", "float4_e2m1_unpacked", "float8_e8m0fnu", "float8_e4m3fnuz",
     "float8_e5m2fnuz", "float8_e4m3b11fnuz", "float8_e3m4", "float6_e2m3fn", "float6_e3m2fn",
 )  # fmt: skip
+# Names that people give to dtypes and that are none.
+_MEANT = {
+    "half": "float16", "fp16": "float16", "f16": "float16", "bf16": "bfloat16", "fp32": "float32", "f32": "float32",
+    "fp64": "float64", "f64": "float64", "fp8": "float8_e4m3fn", "e4m3": "float8_e4m3fn", "e5m2": "float8_e5m2", "i8": "int8",
+    "u8": "uint8", "i32": "int32", "short": "int16", "byte": "uint8",
+}  # fmt: skip
 _VECTOR = re.compile(r"(u?int|float|bfloat|bool)\w*x\d+$")
 
 
@@ -40,7 +46,7 @@ def as_dtype(value: object) -> DType:
         raise Unsupported(f"dtype {text!r} is not there yet; {there}", code="TL303")
     from tilelang.frontend.problems import close_match
 
-    found = close_match(text, DTYPE_NAMES)
+    found = _MEANT.get(text) or close_match(text, DTYPE_NAMES)
     hint = f"did you mean {found!r}?" if found else "give a name such as 'float16' or an object such as T.float16"
     raise TypeProblem(f"unknown dtype {text!r}; {there}", code="TL210", hint=hint)
 

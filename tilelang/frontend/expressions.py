@@ -10,7 +10,7 @@ from collections.abc import Callable
 from tilelang.errors import TypeProblem
 from tilelang.frontend import plain
 from tilelang.frontend.builder import truth
-from tilelang.frontend.describe import expr_text
+from tilelang.frontend.describe import expr_text, tile_text
 from tilelang.ir.buffer import Buffer, Region
 from tilelang.ir.expr import Const, Expr, as_expr, binary, compare, select, unary
 
@@ -117,6 +117,12 @@ def _equality(op: str, a: object, b: object) -> object:
         for x, y in zip(a, b, strict=True):
             result = Expressions.and_(result, lambda x=x, y=y: _equality("==", x, y))
         return result if op == "==" else Expressions.not_(result)
+    for tile, other in ((a, b), (b, a)):
+        if isinstance(tile, (Buffer, Region)) and (_is_scalar(other) or (isinstance(tile, Region) and isinstance(other, Region))):
+            raise TypeProblem(
+                f"{tile_text(tile)} {op} ... compares a whole tile", code="TL213",
+                hint="compare elements, tile[i, j] == value, inside T.Parallel",
+            )  # fmt: skip
     if (isinstance(a, Expr) and _is_scalar(b)) or (isinstance(b, Expr) and _is_scalar(a)):
         return compare(op, a, b)  # type: ignore[arg-type]
     return plain.comparison(op, a, b)

@@ -9,7 +9,7 @@ from tilelang.frontend.builder import Builder
 from tilelang.frontend.describe import expr_text, place_text, shape_text, tile_text
 from tilelang.frontend.specs import value_name
 from tilelang.ir.buffer import Buffer, Region
-from tilelang.ir.expr import Binary, Expr, Load, Select
+from tilelang.ir.expr import Binary, Expr, Load, Select, is_const
 from tilelang.ir.types import Scope
 
 Operand = Buffer | Region | Load
@@ -30,6 +30,8 @@ def _check_expression(builder: Builder, node: Expr | Region, guarded: bool) -> N
 
     if isinstance(node, Load):
         check_element(builder, node, guarded)
+    if isinstance(node, Binary) and node.op in ("//", "%") and is_const(node.b, 0):
+        raise TypeProblem(f"{expr_text(node)} divides by 0", code="TL217")
     for at, child in enumerate(children(node)):
         if isinstance(child, Expr):
             lazy = at > 0 and (isinstance(node, Select) or (isinstance(node, Binary) and node.op in ("and", "or")))

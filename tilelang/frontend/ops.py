@@ -39,7 +39,7 @@ def copy(builder: Builder, src: object, dst: object) -> None:
 
 
 def copy_regions(builder: Builder, src: object, dst: object, what: str) -> tuple[Region, Region]:
-    """The two sides of a copy.  ShapeProblem TL205 where the tiles differ; a bare element takes its extents from the other operand."""
+    """The two sides of a copy; a bare element takes its extents from the other one.  ShapeProblem TL205 where the tiles differ."""
     _require_block(builder, what)
     a, b = as_operand(src, f"the source of {what}"), as_operand(dst, f"the destination of {what}")
     source_tile = () if isinstance(a, Load) else static_tile(builder, a)
@@ -61,7 +61,7 @@ def _copy_hint(a: Operand, b: Operand, source: Region, target: Region) -> str:
         if isinstance(operand, Buffer) and operand.scope is Scope.GLOBAL:
             zeros = ", ".join("0" for _ in operand.shape)
             return f"to copy one tile of {operand.name} give its first element: {operand.name}[{zeros}]"
-    return ""
+    return "slice the larger one, or allocate both with one shape; extents of 1 do not count"
 
 
 def fill(builder: Builder, dst: object, value: object, what: str = "T.fill") -> None:
@@ -99,7 +99,7 @@ def gemm(
     _check_gemm_dtypes(operands, *(region.buffer.dtype for region in regions))
     builder.emit(
         tile.Gemm, a=regions[0], b=regions[1], c=regions[2], transpose_a=flags[0], transpose_b=flags[1],
-        clear_accum=truth(clear_accum), policy=_policy(policy),
+        clear_accum=_condition(clear_accum, "clear_accum"), policy=_policy(policy),
     )  # fmt: skip
 
 
@@ -108,6 +108,13 @@ def _flag(value: object, name: str) -> bool:
         shown = "an expression" if isinstance(value, Expr) else repr(value)
         raise TypeProblem(f"{name} must be a Python bool, not {shown}", code="TL216")
     return bool(value)
+
+
+def _condition(value: object, name: str) -> Expr | bool:
+    if not isinstance(value, (bool, int, Expr)):
+        message = f"{name} must be a bool or a condition of the kernel, not {value!r}"
+        raise TypeProblem(message, code="TL216", hint=f"{name}=k == 0")
+    return truth(value)
 
 
 def _policy(value: object) -> WarpPolicy:

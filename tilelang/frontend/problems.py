@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from types import CodeType, FrameType, TracebackType
 
 from tilelang.errors import InternalError, KernelError, NameProblem, Span, TileError, TypeProblem
+from tilelang.frontend.advice import advise, attribute_hint, in_words
 
 _PLAIN = os.path.join(os.path.dirname(os.path.abspath(__file__)), "plain.py")
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
@@ -60,7 +61,10 @@ def located(error: Exception, span: Span | None, kernel_file: str) -> TileError:
     if isinstance(error, AttributeError):
         return _attribute_problem(error, span, kernel_file)
     if isinstance(error, TypeError):
-        return TypeProblem(str(error), code="TL218" if _hint(error) else "TL213", span=span, hint=_hint(error))
+        code, hint = advise(error, span)
+        return TypeProblem(in_words(str(error)), code=code, span=span, hint=hint)
+    if isinstance(error, ValueError) and str(error).startswith("unknown dtype "):
+        return _dtype_problem(str(error), span)
     if isinstance(error, RecursionError):
         return KernelError("the kernel's Python code recurses too deeply", code="TL117", span=span)
     return KernelError(f"the kernel's Python code raised {type(error).__name__}: {error}", code="TL117", span=span)
@@ -116,24 +120,22 @@ def _name_problem(error: NameError, span: Span | None, kernel_file: str) -> Name
 def _attribute_problem(error: AttributeError, span: Span | None, kernel_file: str) -> NameProblem:
     names = [name for name in dir(error.obj) if not name.startswith("_")] if error.obj is not None else []
     found = close_match(error.name or "", names)
-    return NameProblem(
-        str(error), code="TL102", span=_exact_span(error, span, kernel_file), hint=f"did you mean {found!r}?" if found else ""
-    )
+    hint = f"did you mean {found!r}?" if found else attribute_hint(error.obj, error.name or "")
+    return NameProblem(in_words(str(error)), code="TL102", span=_exact_span(error, span, kernel_file), hint=hint)
+
+
+def _dtype_problem(text: str, span: Span | None) -> TileError:
+    """The error for a dtype that `value.astype(...)` does not know."""
+    from tilelang.frontend.dtypes import as_dtype
+
+    try:
+        as_dtype(_quoted(text))
+    except TileError as error:
+        error.span = span
+        return error
+    return KernelError(text, code="TL117", span=span)
 
 
 def _quoted(text: str) -> str:
     parts = text.split("'")
     return parts[1] if len(parts) > 2 else text
-
-
-def _hint(error: TypeError) -> str:
-    text = str(error)
-    if "no truth value" in text:
-        return "write `if`, `and`, `or`, `not` in the kernel itself or in a T.macro; plain helpers cannot branch on it"
-    if "indices must be integers" in text or "cannot be interpreted as an integer" in text or "__index__" in text:
-        return "this value is known only when the kernel runs; loop over a Python list, such as list(range(n)), to have it now"
-    if "object does not support item assignment" in text:
-        return "a plain helper function can only build expressions; decorate it with @T.macro to store into buffers"
-    if "for **" in text:
-        return "use T.pow(x, y)"
-    return ""
