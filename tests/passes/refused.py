@@ -5,12 +5,12 @@ from collections.abc import Callable
 
 from tests.passes.kernels import gemm_kernel
 from tests.passes.maker import Maker, tile
-from tests.passes.refused_explicit import REFUSED_EXPLICIT
 from tests.passes.programs import BX, I, T
+from tests.passes.refused_explicit import REFUSED_EXPLICIT
 from tilelang.ir.buffer import Buffer
 from tilelang.ir.expr import Const, Expr, Load, Var, compare
-from tilelang.ir.tile import Kernel, Parallel, Stmt, Store, While
-from tilelang.ir.types import DType, Scope, WarpPolicy
+from tilelang.ir.tile import Kernel, Parallel, Reduce, Stmt, Store, While
+from tilelang.ir.types import DType, ReduceKind, Scope, WarpPolicy
 
 
 class Small(Maker):
@@ -155,6 +155,55 @@ def run_time_tensor() -> Kernel:
     return mk.kernel({BX: 1}, mk.copy(tile(a, (0, 0), 64, 32), mk.shared("A_s", 64, 32)))
 
 
+def beyond_a_fragment() -> Kernel:
+    small = Small()
+    loop = small.over(small.store(small.acc, (T, I), Const(1.0, small.acc.dtype)), extents=(65, 48))
+    return small.program(small.gemm(small.a_s, small.b_s, small.acc, clear_accum=True), loop)
+
+
+def view_across_digits() -> Kernel:
+    """64 x 48 as 48 x 64: 6 blocks of 8 columns make no part of 64 columns."""
+    small = Small()
+    view = Buffer("seen", (48, 64), small.acc.dtype, Scope.FRAGMENT, small.span(), view_of=small.acc)
+    small.buffers.append(view)
+    loop = small.over(small.store(view, (T, I), Const(1.0, view.dtype)), extents=(48, 64))
+    return small.program(small.gemm(small.a_s, small.b_s, small.acc, clear_accum=True), loop)
+
+
+def wide_reduction() -> Kernel:
+    mk = Maker()
+    a, c = mk.tensor("A", 16, 64, dtype="int64"), mk.tensor("C", 16, dtype="int64")
+    x, y = mk.fragment("x", 16, 64, dtype="int64"), mk.fragment("y", 16, dtype="int64")
+    fold = Reduce(kind=ReduceKind.SUM, src=x.whole(), dst=y.whole(), dim=1, span=mk.span())
+    return mk.kernel({BX: 1}, mk.copy(a, x), fold, mk.copy(y, c))
+
+
+def local_beside_copies() -> Kernel:
+    """Threads hold copies of `x`, and the loop also changes the memory that it computes it from."""
+    mk = Maker()
+    c, x = mk.tensor("C", 64, dtype="float32"), mk.fragment("x", 64)
+    body = (
+        Store(buffer=x, indices=(I,), value=Load(c, (I,)), span=mk.span()),
+        Store(buffer=c, indices=(I,), value=Load(x, (I,)) + 1, span=mk.span()),
+    )
+    return mk.kernel({BX: 1}, Parallel(vars=(I,), extents=(Const(64),), body=body, span=mk.span()))
+
+
+def loop_of_each_point() -> Kernel:
+    """A loop inside T.Parallel that each point leaves at another time."""
+    small = Small()
+    add = small.store(small.acc, (T, I), Load(small.acc, (T, I)) + 1)
+    return small.program(
+        small.gemm(small.a_s, small.b_s, small.acc, clear_accum=True), small.over(small.loop(Var("k"), I, add)),
+    )  # fmt: skip
+
+
+def while_of_each_point() -> Kernel:
+    small = Small()
+    again = While(condition=compare("<", T, I), body=(), span=small.span())
+    return small.program(small.gemm(small.a_s, small.b_s, small.acc, clear_accum=True), small.over(again))
+
+
 REFUSED: dict[str, Callable[[], Kernel]] = {
     "threads": lambda: Small().plain(threads=2048),
     "tensor of run-time shape": run_time_tensor,
@@ -178,6 +227,12 @@ REFUSED: dict[str, Callable[[], Kernel]] = {
     "element of a fragment": element_of_a_fragment,
     "shared memory": lambda: gemm_kernel(1024, 1024, 1024, 128, 128, 64, 8),
     "accumulator registers": lambda: gemm_kernel(1024, 1024, 1024, 128, 256, 64, 2),
+    "loop beyond a fragment": beyond_a_fragment,
+    "view that cuts digits": view_across_digits,
+    "reduction of 64 bits": wide_reduction,
+    "copies of a fragment beside changed memory": local_beside_copies,
+    "loop of each point": loop_of_each_point,
+    "while of each point": while_of_each_point,
     "grid": lambda: gemm_kernel(64 * 65536, 64, 64, 64, 64, 64, 1),
     **REFUSED_EXPLICIT,
 }  # fmt: skip

@@ -1,22 +1,23 @@
-"""Faults that are known and not mended yet: each test says what is right, and fails until it is so (`strict`)."""
+"""Faults that were found and mended: what is right there, or refused by name."""
 from __future__ import annotations
 
 import contextlib
 
+import numpy as np
 import pytest
 
 from tests.passes.kernels import gemm_kernel
 from tests.passes.maker import Maker, tile
 from tests.passes.programs import BX, I, T
 from tests.passes.refused import Small, run_time_loop
-from tests.passes.running import check, compiled
+from tests.passes.running import assert_same_bits, check, compiled, integers, meaning, on_the_machine
 from tilelang.codegen.cuda import emit
 from tilelang.codegen.headers import header_texts
 from tilelang.errors import KernelError
 from tilelang.ir.buffer import Buffer
-from tilelang.ir.expr import Const, Var
-from tilelang.ir.tile import Kernel
-from tilelang.ir.types import DType, Scope
+from tilelang.ir.expr import Const, Load, Var
+from tilelang.ir.tile import Kernel, Parallel, Reduce, Store
+from tilelang.ir.types import DType, ReduceKind, Scope
 from tilelang.runtime import nvrtc
 from tilelang.target import SM_90A
 
@@ -43,6 +44,16 @@ def test_loop_over_a_part() -> None:
     small = Small()
     loop = small.over(small.store(small.acc, (T, I), Const(5.0, small.acc.dtype)), extents=(64, 16))
     right_or_refused(small.program(small.gemm(small.a_s, small.b_s, small.acc, clear_accum=True), loop))
+
+
+def test_loop_over_a_part_whose_points_have_copies() -> None:
+    """64 elements over 128 threads: only one of the two that hold a point may add to it."""
+    mk = Maker()
+    a, c, x = mk.tensor("A", 64, dtype="float32"), mk.tensor("C", 64, dtype="float32"), mk.fragment("x", 64)
+    first = Store(buffer=c, indices=(I,), value=Load(a, (I,)), span=mk.span())
+    more = Store(buffer=c, indices=(I,), value=Load(c, (I,)) + Load(x, (I,)), span=mk.span())
+    loops = [Parallel(vars=(I,), extents=(Const(n),), body=(store,), span=mk.span()) for n, store in ((64, first), (16, more))]
+    check(mk.kernel({BX: 1}, mk.copy(a, x), *loops), ("fifo", "reverse", "lazy-async"))
 
 
 def test_loop_over_a_run_time_part() -> None:
@@ -103,3 +114,31 @@ def test_registers_of_many_warpgroups() -> None:
     with contextlib.suppress(KernelError):
         lowered = compiled(gemm_kernel(1024, 256, 64, 512, 128, 64, 1, threads=512))
         nvrtc.compile_text(emit(lowered.device), arch="sm_90a", headers=header_texts())
+
+
+WIDE = {"int64", "uint64", "float64"}
+REDUCED = [
+    ("uint32", "uint32"), ("uint32", "int32"), ("int16", "int32"), ("uint8", "uint8"), ("int64", "int64"), ("int32", "uint64"),
+    ("float64", "float64"), ("float16", "float64"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", list(ReduceKind), ids=str)
+@pytest.mark.parametrize("dtypes", REDUCED, ids="-".join)
+def test_reductions_of_every_width(kind: ReduceKind, dtypes: tuple[str, str]) -> None:
+    """Elements up to the ends of their type: right, or refused where 32-bit registers do not hold them."""
+    mk = Maker()
+    a, c = mk.tensor("A", 16, 64, dtype=dtypes[0]), mk.tensor("C", 16, dtype=dtypes[1])
+    x, y = mk.fragment("x", 16, 64, dtype=dtypes[0]), mk.fragment("y", 16, dtype=dtypes[1])
+    fold = Reduce(kind=kind, src=x.whole(), dst=y.whole(), dim=1, span=mk.span())
+    kernel = mk.kernel({BX: 1}, mk.copy(a, x), fold, mk.copy(y, c))
+    if WIDE & set(dtypes):
+        with pytest.raises(KernelError) as caught:
+            compiled(kernel)
+        assert caught.value.code == "TL334"
+        return
+    extreme = kind in (ReduceKind.MAX, ReduceKind.MIN)
+    low, high = (limit if extreme else limit // 128 for limit in a.dtype.limits)
+    arrays = integers(kernel, 0)
+    arrays[a] = np.random.default_rng(0).integers(low, high, (16, 64), a.dtype.numpy, endpoint=True)
+    assert_same_bits(meaning(kernel, arrays), on_the_machine(compiled(kernel), arrays, "fifo"), f"{kind} of {dtypes}")

@@ -87,6 +87,19 @@ class Layout:
         found = tuple(index)
         return found if self.place(found) == place else None
 
+    def digits_on(self, dim: int, axis: Axis) -> tuple[Digit, ...]:
+        """The digits of more than one value that a dimension has on an axis, most significant first."""
+        return tuple(digit for digit in real_digits(self.dims[dim]) if digit.axis is axis)
+
+    def vector_digit(self) -> tuple[int, int] | None:
+        """The digit whose values are neighbouring registers of a thread and neighbours in their dimension, as (dimension,
+        position among its digits of more than one value); None if there is none."""
+        for dim, digits in enumerate(self.dims):
+            real = real_digits(digits)
+            if real and real[-1].axis is Axis.REGISTER and real[-1].stride == 1:
+                return dim, len(real) - 1
+        return None
+
     def project(self, dims: tuple[int, ...]) -> Layout:
         """The layout of a tile that has only some of the dimensions (in the order given): the same digits, on the same lanes and
         warps, with registers renumbered without holes.  Lanes and warps of the other dimensions hold copies."""
@@ -102,7 +115,7 @@ class Layout:
     def regroup(self, shape: tuple[int, ...]) -> Layout | None:
         """The layout of the same elements, in the same row-major order, seen as a tile of another `shape`; None where a digit
         would have to be cut at a place that does not divide it."""
-        digits = [digit for dim in self.dims for digit in dim if digit.size > 1]
+        digits = [digit for dim in self.dims for digit in real_digits(dim)]
         dims: list[tuple[Digit, ...]] = []
         for extent in reversed(shape):
             dim = _taken(digits, extent)
@@ -125,6 +138,11 @@ class Layout:
     def indices(self) -> itertools.product[tuple[int, ...]]:
         """All indices of the tile, row-major."""
         return itertools.product(*(range(extent) for extent in self.shape))
+
+
+def real_digits(dim: tuple[Digit, ...]) -> tuple[Digit, ...]:
+    """The digits that have more than one value."""
+    return tuple(digit for digit in dim if digit.size > 1)
 
 
 def _taken(digits: list[Digit], extent: int) -> tuple[Digit, ...] | None:
@@ -154,9 +172,7 @@ def _renumbered(digit: Digit, strides: dict[Digit, int]) -> Digit:
 def _merged(dim: tuple[Digit, ...]) -> tuple[Digit, ...]:
     """Digits of one dimension, most significant first, joined where the more significant one continues the other."""
     found: list[Digit] = []
-    for digit in dim:
-        if digit.size == 1:
-            continue
+    for digit in real_digits(dim):
         last = found[-1] if found else None
         if last is not None and last.axis is digit.axis and last.stride == digit.stride * digit.size:
             found[-1] = Digit(last.size * digit.size, digit.axis, digit.stride)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from tilelang.ir import tile
 from tilelang.ir.buffer import Buffer, Region
-from tilelang.ir.expr import Expr, Load
+from tilelang.ir.expr import Const, Expr, Load
 from tilelang.ir.walk import walk
 
 
@@ -91,6 +91,13 @@ def reads_inside(stmt: tile.Stmt, buffer: Buffer) -> bool:
 def touches_inside(stmt: tile.Stmt, buffer: Buffer) -> bool:
     """Whether `stmt` or a statement inside it reads or writes `buffer`."""
     return any(buffer in reads(inner) or buffer in writes(inner) for inner in statements((stmt,)))
+
+
+def trip_count(loop: tile.For) -> int | None:
+    """How often a loop runs, None where that is not constant."""
+    if isinstance(loop.start, Const) and isinstance(loop.stop, Const):
+        return len(range(int(loop.start.value), int(loop.stop.value), loop.step))
+    return None
 
 
 @dataclass(frozen=True, slots=True)

@@ -237,7 +237,7 @@ def _check_extents(loop: tile.Parallel, accesses: tuple[Access, ...]) -> None:
         for dim, extent in zip(access.dims, access.buffer.shape, strict=True):
             if dim is not None and extents[dim] > int(extent):  # type: ignore[arg-type]
                 raise ShapeProblem(
-                    f"this loop runs over {extents[dim]} elements of {access.buffer.name}, which has {extent}", code="TL205",
+                    f"this loop runs over {extents[dim]} elements of {access.buffer.name}, which has {extent}", code="TL227",
                     span=loop.span, hint=f"make the extent at most {extent}",
                 )  # fmt: skip
 

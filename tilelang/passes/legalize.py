@@ -3,12 +3,12 @@ from __future__ import annotations
 
 from tilelang.errors import ResourceExceeded, Unsupported
 from tilelang.ir import tile
-from tilelang.ir.expr import Const
-from tilelang.ir.types import Scope
+from tilelang.ir.types import Scope, promote
 from tilelang.passes.access import reads, statements, sub_bodies, writes
 from tilelang.target import Target
 
 GRID_LIMITS = (2**31 - 1, 65535, 65535)
+MAX_REDUCED_BITS = 32
 
 
 def legalize(kernel: tile.Kernel, target: Target) -> None:
@@ -20,11 +20,28 @@ def legalize(kernel: tile.Kernel, target: Target) -> None:
     if not kernel.is_explicit:
         _check_planned(kernel)
     for stmt in statements(kernel.body):
-        if isinstance(stmt, tile.While) and any(b.scope in (Scope.SHARED, Scope.FRAGMENT) for b in reads(stmt)):
-            raise Unsupported(
-                "a while loop whose condition reads shared memory or a fragment runs on the CPU only so far", code="TL303",
-                span=stmt.span, hint="keep the value in a T.alloc_var",
-            )  # fmt: skip
+        if isinstance(stmt, tile.While):
+            _check_while(stmt)
+        if isinstance(stmt, tile.Reduce):
+            _check_reduce(stmt)
+
+
+def _check_while(loop: tile.While) -> None:
+    if any(b.scope in (Scope.SHARED, Scope.FRAGMENT) for b in reads(loop)):
+        raise Unsupported(
+            "a while loop whose condition reads shared memory or a fragment runs on the CPU only so far", code="TL333",
+            span=loop.span, hint="keep the value in a T.alloc_var",
+        )  # fmt: skip
+
+
+def _check_reduce(reduce: tile.Reduce) -> None:
+    """Threads exchange partial results in 32-bit registers."""
+    dtype = promote(reduce.src.buffer.dtype, reduce.dst.buffer.dtype)
+    if dtype.bits > MAX_REDUCED_BITS:
+        raise Unsupported(
+            f"a reduction in {dtype} runs on the CPU only so far; sm_90a takes elements of up to {MAX_REDUCED_BITS} bits",
+            code="TL334", span=reduce.span, hint=f"copy {reduce.src.buffer.name} to a narrower fragment first",
+        )  # fmt: skip
 
 
 def _check_planned(kernel: tile.Kernel) -> None:
@@ -58,7 +75,7 @@ def _check_locals(body: tile.Body) -> None:
         for buffer in reads(stmt) | writes(stmt):
             if buffer.scope is Scope.LOCAL:
                 raise Unsupported(
-                    f"{buffer.name} is used outside of T.Parallel; there, T.alloc_local arrays run on the CPU only so far", code="TL302",
+                    f"{buffer.name} is used outside of T.Parallel; there, T.alloc_local arrays run on the CPU only so far", code="TL332",
                     span=stmt.span or buffer.span, hint="use it within one T.Parallel, or a fragment or T.alloc_var instead",
                 )  # fmt: skip
 
@@ -66,7 +83,7 @@ def _check_locals(body: tile.Body) -> None:
 def _check_threads(kernel: tile.Kernel, target: Target) -> None:
     if kernel.threads % target.warp_size:
         raise Unsupported(
-            f"threads={kernel.threads}: blocks are made of whole warps of {target.warp_size}", code="TL301", span=kernel.span,
+            f"threads={kernel.threads}: blocks are made of whole warps of {target.warp_size}", code="TL330", span=kernel.span,
             hint=f"write a multiple of {target.warp_size}",
         )  # fmt: skip
     if kernel.threads > target.threads_per_block_max:
@@ -83,10 +100,3 @@ def _check_grid(kernel: tile.Kernel) -> None:
                 f"the grid has {axis.extent} blocks along {letter}, the hardware takes at most {limit}",
                 code="TL404", span=kernel.span, hint="put the largest extent first, or use larger tiles",
             )  # fmt: skip
-
-
-def trip_count(loop: tile.For) -> int | None:
-    """How often a loop runs, None where that is not constant."""
-    if isinstance(loop.start, Const) and isinstance(loop.stop, Const):
-        return len(range(int(loop.start.value), int(loop.stop.value), loop.step))
-    return None

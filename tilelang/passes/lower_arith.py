@@ -1,6 +1,8 @@
 """Index arithmetic without its trivial parts: sums without zeros, products without ones, shifts and masks for powers of two."""
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from tilelang.ir.device import u32
 from tilelang.ir.expr import BOOL, UINT32, Binary, Cast, Const, Expr, binary, is_const
 from tilelang.ir.walk import rewrite
@@ -54,18 +56,18 @@ def unsigned(value: Expr) -> Expr:
     return u32(int(value.value)) if isinstance(value, Const) else Cast(value, UINT32)
 
 
-def all_of(conditions: list[Expr]) -> Expr | None:
-    """Their conjunction; None if there is nothing to check."""
-    return _joined("and", [condition for condition in conditions if not is_const(condition, True)])
+def all_of(conditions: Iterable[Expr | None]) -> Expr | None:
+    """The conjunction of conditions, None standing for one that always holds; None if there is nothing to check."""
+    return _joined("and", (condition for condition in conditions if condition is not None and not is_const(condition, True)))
 
 
-def any_of(conditions: list[Expr]) -> Expr:
+def any_of(conditions: Iterable[Expr]) -> Expr:
     """Their disjunction; false if there are none."""
     found = _joined("or", conditions)
     return Const(False, BOOL) if found is None else found
 
 
-def _joined(op: str, conditions: list[Expr]) -> Expr | None:
+def _joined(op: str, conditions: Iterable[Expr]) -> Expr | None:
     found: Expr | None = None
     for condition in conditions:
         found = condition if found is None else binary(op, found, condition)

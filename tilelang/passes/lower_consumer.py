@@ -15,7 +15,7 @@ from tilelang.passes.access import reads, statements
 from tilelang.passes.lower_copy import add, lower_tma_store
 from tilelang.passes.lower_gemm import Operand, RegisterOperand, base_low, lower_gemm
 from tilelang.passes.lower_parallel import lower_parallel
-from tilelang.passes.lower_points import Points
+from tilelang.passes.lower_points import alone
 from tilelang.passes.lower_reduce import lower_reduce
 from tilelang.passes.lower_ring import Barriers, Ring
 from tilelang.passes.lower_role import RoleWalk, start_rings
@@ -109,7 +109,7 @@ class Consumer(RoleWalk):
                 return (self._barrier(stmt),)
             case tile.FenceProxyAsync():
                 return (d.FenceProxyAsync(span=stmt.span),)
-        raise Unsupported(f"{type(stmt).__name__} runs on the CPU only so far", code="TL303", span=stmt.span)
+        raise InternalError(f"no lowering for the statement {type(stmt).__name__}", code="TL904", span=stmt.span)
 
     def _store(self, store: tile.Store) -> d.Body:
         """One element, outside of any loop over points: one thread's business."""
@@ -119,8 +119,7 @@ class Consumer(RoleWalk):
             )
         first = compare("==", self.context.thread, 0)
         before: list[d.Stmt] = []
-        alone = Points((), None, ({},), ({},), None, first)  # type: ignore[arg-type]
-        Values(self.context, before, store.span, alone).store(store.buffer, store.indices, store.value)
+        Values(self.context, before, store.span, alone(first)).store(store.buffer, store.indices, store.value)
         return tuple(before)
 
     # ---- gemm ----------------------------------------------------------------------------------------------------------------

@@ -8,26 +8,31 @@ from tilelang.errors import Span, Unsupported
 from tilelang.ir import device as d
 from tilelang.ir import tile
 from tilelang.ir.buffer import Buffer
-from tilelang.ir.expr import Const, Expr, Var, binary, compare
+from tilelang.ir.expr import Const, Expr, Var, compare
 from tilelang.ir.types import LoopKind, Scope
 from tilelang.ir.walk import walk as tree
+from tilelang.layout.digits import Layout
 from tilelang.passes.access import reads, statements, writes
 from tilelang.passes.infer_layouts import element_accesses, loop_accesses
-from tilelang.passes.lower_access import all_of
+from tilelang.passes.lower_arith import add, all_of, times
 from tilelang.passes.lower_context import Context
-from tilelang.passes.lower_copy import add
+from tilelang.passes.lower_loops import unrolled, used
 from tilelang.passes.lower_points import Points, walk_points
 from tilelang.passes.lower_values import Values
 
 
 def lower_parallel(loop: tile.Parallel, context: Context) -> d.Body:
     """The loop as every thread of the role does its share."""
-    walk = walk_points(loop, context.loop_layouts[loop], context)
-    declare, points = _with_locals(loop, _owned(loop, walk.points))
-    inner = _guarded(loop, points, context) if _is_part(loop) else _statements(loop.body, points, context)
-    body = (*declare, *inner)
-    for var, count, _ in reversed(walk.turns):
-        body = (d.Unroll(var=var, count=count, body=body, span=loop.span),)
+    layout = context.loop_layouts[loop]
+    walk = walk_points(loop, layout, context)
+    owner = walk.points.owner if _is_owners(loop, walk.points) else None
+    points = walk.points if owner is None else dataclasses.replace(walk.points, owner=None)
+    declare, points = _with_locals(loop, points)
+    if _is_part(loop):
+        inner = _guarded(loop, points, owner, layout, context)
+    else:
+        inner = _statements(loop.body, dataclasses.replace(points, valid=all_of([points.valid, owner])), context)
+    body = unrolled((*declare, *inner), [(var, count) for var, count, _ in walk.turns], loop.span)
     return (*used(walk.declare, body), *body)
 
 
@@ -40,35 +45,35 @@ def _is_part(loop: tile.Parallel) -> bool:
     return False
 
 
-def _guarded(loop: tile.Parallel, points: Points, context: Context) -> d.Body:
-    """Point by point, each only if it lies in the loop's box."""
+def _guarded(loop: tile.Parallel, points: Points, owner: Expr | None, layout: Layout, context: Context) -> d.Body:
+    """Point by point, each only if it lies in the loop's box, and for its owner if it has one."""
     lowered: list[d.Stmt] = []
     for e in range(points.count):
         inside = [
             compare("<", points.subs[e][var], extent)
-            for var, extent, covered in zip(loop.vars, loop.extents, points.layout.shape, strict=True)
+            for var, extent, covered in zip(loop.vars, loop.extents, layout.shape, strict=True)
             if isinstance(extent, Const) and covered > int(extent.value)
         ]  # fmt: skip
         body = _statements(loop.body, dataclasses.replace(points.only(e), valid=None), context)
-        condition = all_of(inside)
+        condition = all_of([owner, *inside])
         lowered += body if condition is None else (d.If(condition=condition, then=body, uniform=False, span=loop.span),)
     return tuple(lowered)
 
 
-def _owned(loop: tile.Parallel, points: Points) -> Points:
-    """Where threads hold copies of a point and the loop writes memory that it reads, only the owner may do the point at all: a copy
-    could read what the owner has already written."""
+def _is_owners(loop: tile.Parallel, points: Points) -> bool:
+    """Whether only the owner of a point may do it at all: threads hold copies of it and the loop writes memory that it reads,
+    so that a copy could read what the owner has already written."""
     inner = tuple(statements(loop.body))
     memory = {b for stmt in inner for b in writes(stmt) if b.scope in (Scope.GLOBAL, Scope.SHARED)}
     if points.owner is None or not any(b in memory for stmt in inner for b in reads(stmt)):
-        return points
+        return False
     kept = next((b for stmt in inner for b in writes(stmt) if b.scope is Scope.FRAGMENT), None)
     if kept is not None:
         raise Unsupported(
             f"this loop writes {kept.name}, of which several threads hold copies, from memory that it writes, too", code="TL347",
             span=loop.span, hint="write the two in loops of their own",
         )  # fmt: skip
-    return dataclasses.replace(points, valid=all_of([c for c in (points.valid, points.owner) if c is not None]), owner=None)
+    return True
 
 
 def _with_locals(loop: tile.Parallel, points: Points) -> tuple[d.Body, Points]:
@@ -83,12 +88,6 @@ def _with_locals(loop: tile.Parallel, points: Points) -> tuple[d.Body, Points]:
 
 def _array(buffer: Buffer) -> d.Registers:
     return d.Registers(name=buffer.name, dtype=buffer.dtype, shape=(math.prod(int(extent) for extent in buffer.shape),))  # type: ignore[arg-type]
-
-
-def used(declarations: d.Body, body: d.Body) -> d.Body:
-    """The declarations whose variables the body names."""
-    names = {node for node in tree(body) if isinstance(node, Var)}
-    return tuple(stmt for stmt in declarations if isinstance(stmt, d.Declare) and stmt.var in names)
 
 
 def _statements(body: tile.Body, points: Points, context: Context) -> d.Body:
@@ -133,31 +132,32 @@ def _if(stmt: tile.If, point: Points, context: Context, out: list[d.Stmt]) -> No
 
 
 def _for(stmt: tile.For, points: Points, context: Context, values: Values, out: list[d.Stmt]) -> None:
-    bounds = [values.vector(bound) for bound in (stmt.start, stmt.stop)]
-    if any(bound[0] != other for bound in bounds for other in bound) or any(var in points.loop_vars for var in _vars(stmt)):
+    """A loop that all points go through together."""
+    start, stop = values.vector(stmt.start), values.vector(stmt.stop)
+    if not (_agree(start, stmt.start, points) and _agree(stop, stmt.stop, points)):
         raise Unsupported(
             "a loop inside T.Parallel whose bounds depend on the point runs on the CPU only so far", code="TL345", span=stmt.span
         )
-    if stmt.kind is not LoopKind.SERIAL and isinstance(bounds[0][0], Const) and isinstance(bounds[1][0], Const):
-        out.append(_unrolled(stmt, points, context))
+    if stmt.kind is not LoopKind.SERIAL and isinstance(start[0], Const) and isinstance(stop[0], Const):
+        out.append(_unrolled(stmt, range(int(start[0].value), int(stop[0].value), stmt.step), points, context))
         return
     context.enter_loop(stmt)
     body = _statements(stmt.body, points, context)
-    out.append(d.For(var=stmt.var, start=bounds[0][0], stop=bounds[1][0], step=stmt.step, body=body, span=stmt.span))
+    out.append(d.For(var=stmt.var, start=start[0], stop=stop[0], step=stmt.step, body=body, span=stmt.span))
 
 
-def _unrolled(stmt: tile.For, points: Points, context: Context) -> d.Stmt:
+def _agree(lowered: list[Expr], bound: Expr, points: Points) -> bool:
+    """Whether a bound is the same at all points, of all threads."""
+    return len(set(lowered)) == 1 and not any(node in points.loop_vars for node in tree(bound))
+
+
+def _unrolled(stmt: tile.For, turns: range, points: Points, context: Context) -> d.Stmt:
     """A loop of constant bounds that the author wants unrolled."""
-    turns = range(int(stmt.start.value), int(stmt.stop.value), stmt.step)  # type: ignore[attr-defined]
     turn = Var(stmt.var.name, stmt.var.dtype)
     context.ranges[turn] = (0, max(len(turns) - 1, 0))
-    value = add(binary("*", turn, stmt.step) if stmt.step != 1 else turn, turns.start)
+    value = add(times(turn, stmt.step), turns.start)
     points.with_values(stmt.var, [value] * points.count)
     return d.Unroll(var=turn, count=len(turns), body=_statements(stmt.body, points, context), span=stmt.span)
-
-
-def _vars(stmt: tile.For) -> list[object]:
-    return [node for bound in (stmt.start, stmt.stop) for node in tree(bound)]
 
 
 def _unsupported(what: str, span: Span | None) -> Unsupported:

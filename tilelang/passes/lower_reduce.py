@@ -1,8 +1,10 @@
-"""Reductions of a fragment along one dimension: over a thread's registers, over lanes by shuffles, over warps through shared memory.
+"""Reductions of a fragment along one dimension: over a thread's registers, over lanes by shuffles, over warps through shared
+memory.
 
-A thread first folds the points it has itself; a vector of neighbours is folded in as many independent chains.  Lanes that hold other
-parts of the same row exchange by butterflies, so that each ends up with the result, which is just what the result's layout, the
-projection of the source's, says.  Integers are folded in int32, everything else in float32; the result is rounded once.
+A thread first folds the points it has itself; a vector of neighbours is folded in as many independent chains.  Lanes that hold
+other parts of the same row exchange by butterflies, so that each ends up with the result, which is just what the result's
+layout, the projection of the source's, says.  Integers are folded in int32 or uint32, everything else in float32; the result is rounded
+once.
 """
 from __future__ import annotations
 
@@ -13,26 +15,25 @@ from tilelang.ir import device as d
 from tilelang.ir import tile
 from tilelang.ir.arith import simplify
 from tilelang.ir.device import RegisterLoad, SharedAddress, i32
-from tilelang.ir.expr import FLOAT32, INT32, UINT32, Call, Cast, Const, Expr, Load, Select, Var, binary, convert
-from tilelang.ir.types import DType, ReduceKind
-from tilelang.layout.digits import Axis, Digit, Layout
-from tilelang.passes.lower_access import powers_of_two
+from tilelang.ir.expr import FLOAT32, INT32, Call, Const, Expr, Load, Select, Var, binary, convert
+from tilelang.ir.types import DType, ReduceKind, promote
+from tilelang.layout.digits import WARP_THREADS, Axis, Layout
+from tilelang.passes.lower_arith import add, powers_of_two, quotient, remainder, times, unsigned
 from tilelang.passes.lower_context import Context
-from tilelang.passes.lower_copy import add
-from tilelang.passes.lower_parallel import used
-from tilelang.passes.lower_points import Points, Walk, vector_digit, walk_points
+from tilelang.passes.lower_loops import unrolled, used
+from tilelang.passes.lower_points import Points, Walk, walk_points
 from tilelang.passes.lower_values import Values
 
-WARP_THREADS = 32
+WORD_BYTES = 4
 _OPERATORS = {ReduceKind.SUM: "+", ReduceKind.ABSSUM: "+", ReduceKind.MAX: "max", ReduceKind.ABSMAX: "max", ReduceKind.MIN: "min"}
 
 
 def scratch_bytes(reduce: tile.Reduce, layout: Layout, threads: int) -> int:
     """Shared memory for exchanging between warps, 0 if the reduced dimension is within each warp."""
-    if not _digits(layout, reduce.dim, Axis.WARP):
+    if not layout.digits_on(reduce.dim, Axis.WARP):
         return 0
     results = math.prod(x.size for i, dim in enumerate(layout.dims) if i != reduce.dim for x in dim if x.axis is Axis.REGISTER)
-    return 4 * threads * results
+    return WORD_BYTES * threads * results
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +50,7 @@ class _Fold:
     @property
     def chains(self) -> int:
         """Independent partial results of one row: the vector's length if it lies along the reduced dimension, else one."""
-        vector = vector_digit(self.layout)
+        vector = self.layout.vector_digit()
         return self.walk.points.count if vector is not None and vector[0] == self.reduce.dim else 1
 
     def combine(self, a: Expr, b: Expr) -> Expr:
@@ -67,20 +68,19 @@ def lower_reduce(reduce: tile.Reduce, context: Context, scratch: d.SharedArray |
     extents = tuple(Const(int(extent)) for extent in reduce.src.buffer.shape)  # type: ignore[arg-type]
     loop = tile.Parallel(vars=variables, extents=extents, body=(), span=reduce.span)
     walk = walk_points(loop, layout, context)
-    dtype = INT32 if reduce.src.buffer.dtype.is_int and reduce.dst.buffer.dtype.is_int else FLOAT32
-    fold = _Fold(reduce, walk, variables, layout, dtype, context)
+    fold = _Fold(reduce, walk, variables, layout, _fold_dtype(reduce), context)
     kept = [(var, count) for var, count, dim in walk.turns if dim != reduce.dim]
-    if scratch is not None:
-        body = _through_shared(fold, kept, scratch, barrier)
-    else:
-        body = _unrolled(_rows(fold), kept, fold)
+    across = scratch is not None
+    body = _through_shared(fold, kept, scratch, barrier) if across else unrolled(_rows(fold), kept, reduce.span)
     return (*used(walk.declare, body), *body)
 
 
-def _unrolled(body: d.Body, loops: list[tuple[Var, int]], fold: _Fold) -> d.Body:
-    for var, count in reversed(loops):
-        body = (d.Unroll(var=var, count=count, body=body, span=fold.reduce.span),)
-    return body
+def _fold_dtype(reduce: tile.Reduce) -> DType:
+    """The 32-bit type in which the elements are folded; wider ones are refused before."""
+    common = promote(reduce.src.buffer.dtype, reduce.dst.buffer.dtype)
+    if not common.is_int:
+        return FLOAT32
+    return common if common.bits == FLOAT32.bits else INT32
 
 
 def _rows(fold: _Fold) -> d.Body:
@@ -100,18 +100,19 @@ def _within_warp(fold: _Fold, points: Points, body: list[d.Stmt]) -> Expr:
     span = fold.reduce.span
     partial = d.Registers(name=f"{fold.reduce.dst.buffer.name}_partial", dtype=fold.dtype, shape=(fold.chains,))
     body.append(d.DeclareRegisters(registers=partial, span=span))
-    for chain in range(fold.chains):
-        body.append(d.RegisterStore(registers=partial, indices=(i32(chain),), value=fold.identity, span=span))
+    body.extend(
+        d.RegisterStore(registers=partial, indices=(i32(chain),), value=fold.identity, span=span) for chain in range(fold.chains)
+    )
     inner: list[d.Stmt] = []
     for chain, value in enumerate(_sources(fold, points, inner)):
         old = RegisterLoad(partial, (i32(chain),))
         inner.append(d.RegisterStore(registers=partial, indices=(i32(chain),), value=fold.combine(old, value), span=span))
     reduced = [(var, count) for var, count, dim in fold.walk.turns if dim == fold.reduce.dim]
-    body.extend(_unrolled(tuple(inner), reduced, fold))
+    body.extend(unrolled(tuple(inner), reduced, span))
     value: Expr = RegisterLoad(partial, (i32(0),))
     for chain in range(1, fold.chains):
         value = fold.combine(value, RegisterLoad(partial, (i32(chain),)))
-    for digit in _digits(fold.layout, fold.reduce.dim, Axis.LANE):
+    for digit in fold.layout.digits_on(fold.reduce.dim, Axis.LANE):
         step = digit.stride
         while step < digit.stride * digit.size:
             value = _exchanged(fold, value, step, body)
@@ -122,9 +123,9 @@ def _within_warp(fold: _Fold, points: Points, body: list[d.Stmt]) -> Expr:
 def _sources(fold: _Fold, points: Points, body: list[d.Stmt]) -> list[Expr]:
     """The source's elements at these points, in the folding type; elements beyond the tile do not count."""
     values = Values(fold.context, body, fold.reduce.span, points)
-    loaded = values.vector(convert(Load(fold.reduce.src.buffer, fold.vars), fold.dtype))
+    loaded: list[Expr] = values.vector(convert(Load(fold.reduce.src.buffer, fold.vars), fold.dtype))
     if fold.reduce.kind in (ReduceKind.ABSSUM, ReduceKind.ABSMAX):
-        loaded = [Call("abs", (value,), fold.dtype) for value in loaded]
+        loaded[:] = (Call("abs", (value,), fold.dtype) for value in loaded)
     if points.valid is None:
         return loaded
     return [Select(points.valid, value, fold.identity) for value in loaded]
@@ -158,10 +159,6 @@ def _result_indices(fold: _Fold) -> tuple[Expr, ...]:
     return kept or (i32(0),)
 
 
-def _digits(layout: Layout, dim: int, axis: Axis) -> list[Digit]:
-    return [digit for digit in layout.dims[dim] if digit.axis is axis and digit.size > 1]
-
-
 def _identity(kind: ReduceKind, dtype: DType) -> Const:
     if kind in (ReduceKind.SUM, ReduceKind.ABSSUM, ReduceKind.ABSMAX):
         return convert(Const(0), dtype)  # type: ignore[return-value]
@@ -188,21 +185,21 @@ def _through_shared(fold: _Fold, kept: list[tuple[Var, int]], scratch: d.SharedA
         write.append(d.StoreShared(address=_word(fold, scratch, row, thread), values=(value,), span=span))
         results.append(_folded_over_warps(fold, scratch, row, read))
     _store(fold, results, read)
-    return (barrier, *_unrolled(tuple(write), kept, fold), barrier, *_unrolled(tuple(read), kept, fold))
+    return (barrier, *unrolled(tuple(write), kept, span), barrier, *unrolled(tuple(read), kept, span))
 
 
 def _row_number(kept: list[tuple[Var, int]], results_per_turn: int) -> Expr:
     row: Expr = i32(0)
     weight = results_per_turn
     for var, count in reversed(kept):
-        row = add(row, binary("*", var, weight) if weight > 1 else var)
+        row = add(row, times(var, weight))
         weight *= count
     return row
 
 
 def _word(fold: _Fold, scratch: d.SharedArray, row: Expr, thread: Expr) -> Expr:
-    offset = binary("*", add(binary("*", row, fold.context.threads), thread), 4)
-    return add(SharedAddress(scratch), Cast(offset, UINT32))
+    offset = times(add(times(row, fold.context.threads), thread), WORD_BYTES)
+    return add(SharedAddress(scratch), unsigned(offset))
 
 
 def _folded_over_warps(fold: _Fold, scratch: d.SharedArray, row: Expr, body: list[d.Stmt]) -> Expr:
@@ -210,10 +207,10 @@ def _folded_over_warps(fold: _Fold, scratch: d.SharedArray, row: Expr, body: lis
     thread = fold.context.thread
     offsets = [0]
     base = thread
-    for digit in _digits(fold.layout, fold.reduce.dim, Axis.WARP):
+    for digit in fold.layout.digits_on(fold.reduce.dim, Axis.WARP):
         step = WARP_THREADS * digit.stride
-        mine = binary("%", binary("//", thread, step), digit.size)
-        base = binary("-", base, binary("*", mine, step))
+        mine = remainder(quotient(thread, step), digit.size)
+        base = binary("-", base, times(mine, step))
         offsets = [offset + turn * step for turn in range(digit.size) for offset in offsets]
     first = Var("first", INT32)
     base = powers_of_two(simplify(base, fold.context.ranges))

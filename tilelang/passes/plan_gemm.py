@@ -93,7 +93,7 @@ def _check_operands(gemm: Gemm, kernel: Kernel, in_slots: bool) -> None:
     a, b, c = gemm.a.buffer, gemm.b.buffer, gemm.c.buffer
     if kernel.threads % WARPGROUP_THREADS:
         raise Unsupported(
-            f"T.gemm with threads={kernel.threads}: wgmma is issued by whole warpgroups of 128 threads", code="TL301", span=gemm.span,
+            f"T.gemm with threads={kernel.threads}: wgmma is issued by whole warpgroups of 128 threads", code="TL331", span=gemm.span,
             hint="write threads=128, 256, 384 or 512; the block's producer warpgroup comes on top",
         )  # fmt: skip
     for operand, what, scopes in ((a, "A", (Scope.SHARED, Scope.FRAGMENT)), (b, "B", (Scope.SHARED,))):
@@ -128,8 +128,8 @@ def _check_part(region: Region, k_dim: int, gemm: Gemm) -> None:
     unit = CORE_ROWS if k_dim == 1 else (widest_swizzle(tile[1] * element) or CORE_ROWS * element) // element
     if (1, *region.extents)[-2:][k_dim] != tile[k_dim] or start % unit:
         raise Unsupported(
-            f"operand {region.buffer.name} of T.gemm begins at {corner(region)} and is {region.extents[-2:]} of a {tile[0]} x {tile[1]} tile; "
-            f"a part has all of K, and begins at a multiple of {unit} along M or N", code="TL315", span=gemm.span,
+            f"operand {region.buffer.name} of T.gemm begins at {corner(region)} and is {region.extents[-2:]} of a {tile[0]} x "
+            f"{tile[1]} tile; a part has all of K, and begins at a multiple of {unit} along M or N", code="TL315", span=gemm.span,
             hint=f"give T.gemm whole tiles: {region.buffer.name}[stage, :, :]",
         )  # fmt: skip
 
@@ -199,7 +199,8 @@ def _grid(gemm: Gemm, m: int, n: int, warpgroups: int, rows_only: bool) -> tuple
 
 def _operand_layout(operand: Region, instruction_columns: int, gemm: Gemm) -> PanelLayout:
     """Panels as wide as the row allows; for an MN-major operand also whole panels for each instruction."""
-    whole = len(operand.tile_shape) == 2 and math.prod(operand.buffer.shape) == math.prod(operand.extents)  # type: ignore[arg-type]
+    elements, part = (math.prod(extents) for extents in (operand.buffer.shape, operand.extents))  # type: ignore[arg-type]
+    whole = len(operand.tile_shape) == 2 and elements == part
     rows, columns = (int(extent) for extent in operand.tile_shape) if whole else tile_of(operand.buffer)  # type: ignore[arg-type]
     element = operand.buffer.dtype.bytes
     swizzle = widest_swizzle(math.gcd(instruction_columns or columns, columns) * element)

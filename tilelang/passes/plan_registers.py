@@ -11,7 +11,6 @@ from tilelang.ir.tile import Body, Gemm, Parallel, Reduce
 from tilelang.layout.digits import Axis, Digit, Layout
 from tilelang.passes.access import statements
 from tilelang.passes.infer_layouts import Access, kept_dims, loop_accesses
-from tilelang.passes.lower_points import vector_digit
 from tilelang.passes.plans import GemmPlan
 
 REGISTER_BITS = 32
@@ -55,7 +54,7 @@ def _walked_by_vectors(
     """Whether every loop and reduction that touches the fragment does its innermost digit as a vector, so that whole registers come
     and go."""
     for walk, accesses in _walks(body, layouts, loops):
-        vector = vector_digit(walk)
+        vector = walk.vector_digit()
         for access in accesses:
             if access.buffer.storage is buffer:
                 dim = next((d for d, digits in enumerate(layouts[access.buffer].dims) if _is_innermost(digits)), None)

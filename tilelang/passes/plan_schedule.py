@@ -12,8 +12,7 @@ from tilelang.ir.buffer import Buffer
 from tilelang.ir.expr import Const
 from tilelang.ir.tile import Copy, Fill, For, Gemm, Kernel, While
 from tilelang.ir.types import Scope
-from tilelang.passes.access import contexts, touches_inside
-from tilelang.passes.legalize import trip_count
+from tilelang.passes.access import contexts, touches_inside, trip_count
 from tilelang.passes.plans import Clear, CopyKind, CopyPlan
 from tilelang.trace import Decision, Rejection
 
