@@ -42,6 +42,9 @@ def encode(record: TensorMap, pointer: int) -> bytes:
     return found
 
 
+UNUSED_STRIDES = (16,)  # a map of one dimension has no strides, but the driver refuses a null pointer to them
+
+
 def arguments(record: TensorMap, pointer: int, driver: Any) -> tuple[Any, ...]:
     """The arguments of cuTensorMapEncodeTiled for a record, in its order."""
     wide, narrow = driver.cuuint64_t, driver.cuuint32_t
@@ -51,7 +54,7 @@ def arguments(record: TensorMap, pointer: int, driver: Any) -> tuple[Any, ...]:
         narrow(len(record.dims)),
         pointer,
         [wide(extent) for extent in record.dims],
-        [wide(stride) for stride in record.strides_bytes],
+        [wide(stride) for stride in record.strides_bytes or UNUSED_STRIDES],
         [narrow(extent) for extent in record.box],
         [narrow(1)] * len(record.dims),
         driver.CUtensorMapInterleave.CU_TENSOR_MAP_INTERLEAVE_NONE,
