@@ -4,8 +4,8 @@
 
 Two warpgroups of a block multiply, the third loads ahead of them into a ring of slots.  Every slot has two mbarriers: `full` says
 that its tiles have landed, `empty` that they have been used.  A round waits for its slot's barrier by parity: the i-th phase of a
-barrier, from 0 on, has parity i & 1, and a slot's turn comes every `stages` rounds, so round k waits for parity (k // stages) & 1.
-The loader waits for the phase before, which on a fresh barrier counts as completed: it fills the whole ring at once.
+barrier, from 0 on, has parity i & 1, and a slot's turn comes every `stages` rounds, so round k waits for parity (k // stages) &
+1. The loader waits for the phase before, which on a fresh barrier counts as completed: it fills the whole ring at once.
 
 Without a GPU the program runs on the simulated machine, which also objects if a wait is missing: see docs/explicit.md.
 """

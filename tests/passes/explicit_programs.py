@@ -1,4 +1,5 @@
 """Kernels divided and synchronised by hand: each a program, its inputs, and what it must compute from them."""
+# ruff: noqa: E741, F841 - kernels are written as their authors would
 from __future__ import annotations
 
 import importlib.util
@@ -26,8 +27,12 @@ class Program:
     expected: Callable[..., Arrays]
 
 
-def small(rng: np.random.Generator, *shape: int, dtype: str = "float16") -> np.ndarray:
-    return rng.integers(-2, 3, shape).astype(dtype)
+def small(rng: np.random.Generator, *shape: int) -> np.ndarray:
+    return rng.integers(-2, 3, shape).astype(np.float16)
+
+
+def floats(rng: np.random.Generator, *shape: int) -> np.ndarray:
+    return rng.integers(-2, 3, shape).astype(np.float32)
 
 
 def product(a: np.ndarray, b: np.ndarray) -> Arrays:
@@ -268,7 +273,7 @@ def attention(causal: bool = False) -> Kernel:
 
     @T.prim_func
     def attend(Q: T.Tensor((seq, dim), "float16"), K: T.Tensor((seq, dim), "float16"), V: T.Tensor((seq, dim), "float16"),
-               O: T.Tensor((seq, dim), "float32")):  # fmt: skip  # noqa: E741
+               O: T.Tensor((seq, dim), "float32")):  # fmt: skip
         with T.Kernel(T.ceildiv(seq, 128), threads=384) as bx:
             q = T.alloc_shared((128, dim), "float16")
             k_tile = T.alloc_shared((stages, block, dim), "float16")
@@ -294,12 +299,12 @@ def attention(causal: bool = False) -> Kernel:
                 T.mbarrier_wait_parity(q_full, 0)
                 for i in range(seq // block):
                     T.mbarrier_wait_parity(k_full[i % stages], (i // stages) & 1)
-                    T.gemm(q, k_tile[i % stages, :, :], scores, transpose_B=True, clear_accum=True, policy=T.GemmWarpPolicy.FullRow)
+                    T.gemm(q, k_tile[i % stages, :, :], scores, transpose_B=True, clear_accum=True)
                     T.mbarrier_arrive(k_empty[i % stages])
                     for r, c in T.Parallel(128, block):
                         weights[r, c] = T.max(scores[r, c], 0)
                     T.mbarrier_wait_parity(v_full[i % stages], (i // stages) & 1)
-                    T.gemm(weights, v_tile[i % stages, :, :], acc, policy=T.GemmWarpPolicy.FullRow)
+                    T.gemm(weights, v_tile[i % stages, :, :], acc)
                     T.mbarrier_arrive(v_empty[i % stages])
                 T.copy(acc, O[bx * 128, 0])
 
@@ -342,8 +347,8 @@ PROGRAMS = {
     "ordinary loads": Program(ordinary_loads, matrices(64, 64, 96), product),
     "row parts": Program(row_parts, matrices(128, 128, 192), product),
     "column parts": Program(lambda: row_parts(64, True), lambda rng: (small(rng, 192, 128), small(rng, 192, 64)), transposed),
-    "passed on": Program(passed_on, lambda rng: (small(rng, 24, 256, dtype="float32"), small(rng, 256, dtype="float32")), sums_added),
-    "apart": Program(apart, lambda rng: (small(rng, 16, 64, dtype="float32"),), lambda x: (x[::-1] + 1,)),
+    "passed on": Program(passed_on, lambda rng: (floats(rng, 24, 256), floats(rng, 256)), sums_added),
+    "apart": Program(apart, lambda rng: (floats(rng, 16, 64),), lambda x: (x[::-1] + 1,)),
     "macros": Program(macros, lambda rng: (small(rng, 256, 96),), thirds),
     "attention": Program(attention, lambda rng: tuple(small(rng, 192, 64) for _ in range(3)), attended),
     "named meeting": Program(named_meeting, matrices(64, 64, 64), product),
@@ -360,7 +365,7 @@ MISTAKES = {
     "no wait for empty": (EMPTY_WAIT, "pass", ("TL815", "TL809"), "T.tma_copy(|T.mbarrier_arrive(full"),
     "no arrival on full": ("T.mbarrier_arrive(full[k % stages])", "pass", ("TL801",), "T.mbarrier_wait_parity("),
     "no arrival on empty": ("T.mbarrier_arrive(empty[k % stages])", "pass", ("TL801",), "T.mbarrier_wait_parity("),
-    "parity of full": (FULL_WAIT, FULL_WAIT.replace("(k // stages) & 1", "(k // stages + 1) & 1"), ("TL801", "TL808", "TL815"), ""),
+    "parity of full": (FULL_WAIT, FULL_WAIT.replace("stages) & 1", "stages + 1) & 1"), ("TL801", "TL808", "TL815"), ""),
     "parity of empty": (EMPTY_WAIT, EMPTY_WAIT.replace(" ^ 1", ""), ("TL801",), "T.mbarrier_wait_parity("),
     "another slot": ("B_tile[k % stages, :, :], acc", "B_tile[(k + 1) % stages, :, :], acc", ("TL815",), "T.gemm("),
     "arrivals on empty": ("[256] * stages", "[128] * stages", ("TL809", "TL805"), "T.mbarrier_arrive("),

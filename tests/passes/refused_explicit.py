@@ -106,11 +106,12 @@ def many_registers() -> Kernel:
 def few_registers() -> Kernel:
     mk = ByHand()
     x, y = mk.tensor("X", 128, 128, dtype="float32"), mk.fragment("y", 128, 128)
-    return mk.kernel({BX: 1}, mk.only(1, mk.registers(240, True)), mk.only(0, mk.registers(40, False), mk.copy(x, y), mk.copy(y, x)), threads=256)
+    first = mk.only(1, mk.registers(240, True))
+    return mk.kernel({BX: 1}, first, mk.only(0, mk.registers(40, False), mk.copy(x, y), mk.copy(y, x)), threads=256)
 
 
 REFUSED_EXPLICIT: dict[str, Callable[[], Kernel]] = {
-    "registers of planned roles": lambda: planned(),
+    "registers of planned roles": planned,
     "meeting of planned roles": lambda: planned("meeting"),
     "TMA load with a pitch of 72 bytes": lambda: loaded((64, 36)),
     "TMA load that converts": lambda: loaded((64, 32), dtype="float32"),

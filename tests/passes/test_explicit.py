@@ -1,4 +1,5 @@
 """Kernels divided and synchronised by hand, on the simulated machine: right as written; wrong ones are named with their lines."""
+# ruff: noqa: F841 - kernels are written as their authors would
 from __future__ import annotations
 
 import dataclasses
@@ -42,7 +43,6 @@ from tilelang.sim.schedule import SCHEDULES
 from tilelang.target import SM_90A
 
 
-
 def compiled(kernel: Kernel) -> Lowered:
     verify(kernel)
     return compile_kernel(kernel, SM_90A)
@@ -50,7 +50,8 @@ def compiled(kernel: Kernel) -> Lowered:
 
 def run(kernel: Kernel, inputs: Arrays, schedule: str, hazards: bool = True, lowered: Lowered | None = None) -> Arrays:
     """The outputs, whose memory held NaN."""
-    outputs = tuple(np.full(out.shape, np.nan, out.dtype.numpy) for out in kernel.tensors[len(inputs) :])  # type: ignore[arg-type]
+    written = kernel.tensors[len(inputs) :]
+    outputs = tuple(np.full(out.shape, np.nan, out.dtype.numpy) for out in written)  # type: ignore[arg-type]
     arrays = dict(zip(kernel.params, (*inputs, *outputs), strict=True))
     machine.run((lowered or compiled(kernel)).device, arrays, schedule=schedule, hazards=hazards)  # type: ignore[arg-type]
     return outputs
@@ -217,7 +218,9 @@ def test_a_missing_wait_is_seen_by_value_alone(old: str, schedule: str, tmp_path
 # ---- on the CPU ---------------------------------------------------------------------------------------------------------------
 
 
-def test_a_call_with_arrays_on_the_cpu_runs_the_machine(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_call_with_arrays_on_the_cpu_runs_the_machine(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("tilelang.runtime.call._said_cpu", set())
     program = PROGRAMS["ring, ragged"]
     kernel = tilelang.compile(program.build(), out_idx=[2], target="sm_90a")
@@ -228,7 +231,8 @@ def test_a_call_with_arrays_on_the_cpu_runs_the_machine(caplog: pytest.LogCaptur
 
 
 def test_a_wrong_kernel_called_on_the_cpu_says_why(tmp_path: Path) -> None:
-    kernel = tilelang.compile(example(tmp_path, FULL_WAIT).gemm_explicit(128, 64, 96, 128, 64, 32, 2), out_idx=[2], target="sm_90a")
+    wrong = example(tmp_path, FULL_WAIT).gemm_explicit(128, 64, 96, 128, 64, 32, 2)
+    kernel = tilelang.compile(wrong, out_idx=[2], target="sm_90a")
     rng = np.random.default_rng(0)
     with pytest.raises(HazardError, match="no wait for mbarrier full"):
         kernel(small(rng, 128, 96), small(rng, 96, 64))
@@ -387,7 +391,7 @@ def test_a_schedule_by_hand_is_a_decision() -> None:
     assert next(stmt for stmt in grouped.body if isinstance(stmt, tile.For)).num_stages == 3
 
 
-# ---- the documentation ----------------------------------------------------------------------------------------------------------
+# ---- the documentation --------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", ["no wait for full", "no arrival on full"])
@@ -396,8 +400,8 @@ def test_the_story_shows_what_the_machine_says(name: str, tmp_path: Path) -> Non
     shown = re.findall(r"^```text\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
     old, new, codes, _ = MISTAKES[name]
     rng = np.random.default_rng(0)
+    kernel = example(tmp_path, old, new).gemm_explicit(128, 256, 320)
     with pytest.raises(HazardError) as caught:
-        kernel = example(tmp_path, old, new).gemm_explicit(128, 256, 320)
         run(kernel, (small(rng, 128, 320), small(rng, 320, 256)), "fifo")
     said = str(caught.value).replace(str(tmp_path / "gemm_wrong.py"), "gemm_wrong.py") + "\n"
     assert said in shown

@@ -11,10 +11,10 @@ from tilelang.errors import Span, SyntaxProblem, TypeProblem, Unsupported
 from tilelang.frontend import ops
 from tilelang.frontend.builder import Builder
 from tilelang.frontend.describe import expr_text, place_text, tile_text
-from tilelang.frontend.operands import as_operand, check_index
+from tilelang.frontend.operands import check_index
 from tilelang.ir import tile
 from tilelang.ir.buffer import Buffer, Mbarriers, Region
-from tilelang.ir.expr import Const, Expr, Load, as_expr
+from tilelang.ir.expr import BOOL, INT32, Const, Expr, Load, as_expr, convert
 from tilelang.ir.types import Scope
 
 WARPGROUP_THREADS = 128
@@ -30,14 +30,19 @@ def alloc_barrier(builder: Builder, arrive_count: object) -> Mbarriers:
     """mbarriers that complete a phase after as many arrivals as `arrive_count` says: one barrier for an int, several for a list.
 
     Raises TypeProblem TL223 for a count that is no int from 1 to 2**20 - 1."""
-    counts = tuple(arrive_count) if isinstance(arrive_count, (list, tuple)) else (arrive_count,)
-    for count in counts or (None,):
-        if _int(count) is None or not 1 <= operator.index(count) <= MAX_ARRIVALS:  # type: ignore[arg-type]
+    given = tuple(arrive_count) if isinstance(arrive_count, (list, tuple)) else (arrive_count,)
+    counts: list[int] = []
+    for each in given or (None,):
+        count = _int(each)
+        if count is None or not 1 <= count <= MAX_ARRIVALS:
             raise TypeProblem(
-                f"arrive_count={_shown(arrive_count)} of T.alloc_barrier; it must be an int of at least 1, or a list of such", code="TL223",
-                hint="count the arrivals of one phase: T.mbarrier_arrive is one for every thread that executes it, so 128 for a warpgroup",
-            )  # fmt: skip
-    return builder.alloc_barriers(builder.wanted_name("barrier"), tuple(operator.index(count) for count in counts))  # type: ignore[arg-type]
+                f"arrive_count={_shown(arrive_count)} of T.alloc_barrier; it must be an int of at least 1, or a list of such",
+                code="TL223",
+                hint="count the arrivals of one phase: T.mbarrier_arrive is one for every thread that executes it, so 128 for a "
+                "warpgroup",
+            )
+        counts.append(count)
+    return builder.alloc_barriers(builder.wanted_name("barrier"), tuple(counts))
 
 
 def as_barrier(builder: Builder, value: object, what: str) -> tuple[Mbarriers, Expr]:
@@ -54,7 +59,8 @@ def as_barrier(builder: Builder, value: object, what: str) -> tuple[Mbarriers, E
         check_index(builder, value.buffer, index)
         return value.buffer, index
     shown = value.name if isinstance(value, Buffer) else tile_text(value) if isinstance(value, (Region, Load)) else _shown(value)
-    raise TypeProblem(f"{what} needs an mbarrier, not {shown}", code="TL224", hint="allocate it: full = T.alloc_barrier([128, 128])")
+    hint = "allocate it: full = T.alloc_barrier([128, 128])"
+    raise TypeProblem(f"{what} needs an mbarrier, not {shown}", code="TL224", hint=hint)
 
 
 def arrive(builder: Builder, barrier: object) -> None:
@@ -69,13 +75,17 @@ def wait(builder: Builder, barrier: object, parity: object) -> None:
     require_threads(builder, "T.mbarrier_wait_parity")
     barriers, index = as_barrier(builder, barrier, "T.mbarrier_wait_parity")
     value = as_expr(parity) if isinstance(parity, (Expr, int)) else None
-    bad = value is None or not (value.dtype.is_int or value.dtype == "bool")
+    bad = value is None or not (value.dtype.is_int or value.dtype == BOOL)
     if bad or (isinstance(value, Const) and value.value not in (0, 1)):
         raise TypeProblem(
-            f"the parity of T.mbarrier_wait_parity must be an int, 0 or 1, not {_shown(parity)}", code="TL225",
-            hint="the i-th phase, from 0 on, has parity i & 1; with s barriers in turn, round k waits for barrier k % s, parity (k // s) & 1",
-        )  # fmt: skip
-    builder.emit(tile.MbarrierWait, barriers=barriers, index=index, parity=value)
+            f"the parity of T.mbarrier_wait_parity must be an int, 0 or 1, not {_shown(parity)}",
+            code="TL225",
+            hint="the i-th phase, from 0 on, has parity i & 1; with s barriers in turn, round k waits for barrier k % s, parity "
+            "(k // s) & 1",
+        )
+    assert value is not None
+    number = convert(value, INT32) if value.dtype == BOOL else value
+    builder.emit(tile.MbarrierWait, barriers=barriers, index=index, parity=number)
 
 
 # ---- copies -------------------------------------------------------------------------------------------------------------------
@@ -201,10 +211,11 @@ def warpgroups(builder: Builder, spec: WarpgroupSpec) -> tuple[int, ...]:
             raise TypeProblem(f"{named}: a warpgroup is named by an int", code="TL226", hint="write T.ws(0), or T.ws(0, 1)")
         if not 0 <= number < count:
             there = "one warpgroup, number 0" if count == 1 else f"warpgroups 0 to {count - 1}"
-            hint = f"the number of threads per block decides: T.Kernel(..., threads={WARPGROUP_THREADS * (max(number, count) + 1)})"
+            wanted = WARPGROUP_THREADS * (max(number, count) + 1)
+            hint = f"the number of threads per block decides: T.Kernel(..., threads={wanted})"
             raise TypeProblem(f"{named}: the {threads} threads of the block are {there}", code="TL226", hint=hint)
     around = builder.warpgroups[-1] if builder.warpgroups else tuple(range(count))
-    found = tuple(sorted({operator.index(group) for group in spec.groups} & set(around)))  # type: ignore[arg-type]
+    found = tuple(sorted({number for number in map(_int, spec.groups) if number in around}))  # type: ignore[type-var]
     if not found:
         raise TypeProblem(
             f"no warpgroup is in {named} and in T.ws({', '.join(map(str, around))}) around it", code="TL226",

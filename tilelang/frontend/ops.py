@@ -39,7 +39,7 @@ def copy(builder: Builder, src: object, dst: object) -> None:
 
 
 def copy_regions(builder: Builder, src: object, dst: object, what: str) -> tuple[Region, Region]:
-    """The two sides of a copy; a bare element takes its extents from the other one.  ShapeProblem TL205 where the tiles differ."""
+    """The two sides of a copy; a bare element takes its extents from the other.  ShapeProblem TL205 where the tiles differ."""
     _require_block(builder, what)
     a, b = as_operand(src, f"the source of {what}"), as_operand(dst, f"the destination of {what}")
     source_tile = () if isinstance(a, Load) else static_tile(builder, a)

@@ -1,8 +1,9 @@
 """`T.Pipelined(..., order=, stage=)`: the schedule an author writes, checked and kept as a decision.
 
-An entry belongs to a statement of the body, immutable scalars not counted, or to one of the groups that `group` lists: its place in the
-order of the overlapped loop, and its stage, which is how many rounds it comes after the statements of stage 0; -1 leaves either open.
-The loop's meaning is the serial loop's whatever they say, and the overlap is planned here, so only the depth is taken from them.
+An entry belongs to a statement of the body, immutable scalars not counted, or to one of the groups that `group` lists: its place
+in the order of the overlapped loop, and its stage, which is how many rounds it comes after the statements of stage 0; -1 leaves
+either open. The loop's meaning is the serial loop's whatever they say, and the overlap is planned here, so only the depth is
+taken from them.
 """
 
 from __future__ import annotations
@@ -32,7 +33,8 @@ class Schedule:
 
 
 def schedule(order: object, stage: object, group: object) -> Schedule | None:
-    """The schedule of a loop; None where none is given.  Raises TypeProblem TL216 for lists that are none, or do not fit together."""
+    """The schedule of a loop; None where none is given.  Raises TypeProblem TL216 for lists that are none, or do not fit
+    together."""
     if order is None and stage is None:
         return None
     orders, stages = _ints(order, "order"), _ints(stage, "stage")
@@ -57,7 +59,8 @@ def _ints(value: object, name: str) -> tuple[int, ...]:
 
 def _groups(value: object, entries: int) -> int:
     if not isinstance(value, (list, tuple)) or not all(isinstance(part, (list, tuple)) for part in value):
-        raise TypeProblem(f"group={value!r} of T.Pipelined; it must be a list of lists of statement numbers", code="TL216", hint=HINT)
+        message = f"group={value!r} of T.Pipelined; it must be a list of lists of statement numbers"
+        raise TypeProblem(message, code="TL216", hint=HINT)
     if len(value) != entries:
         raise TypeProblem(f"order of T.Pipelined has {entries} entries and group has {len(value)}", code="TL216", hint=HINT)
     return len(value)
@@ -68,9 +71,11 @@ def decide(given: Schedule, body: tile.Body, num_stages: int, span: Span | None)
     count = sum(not isinstance(stmt, tile.Let) for stmt in body)
     if given.groups is None and len(given.order) != count:
         raise TypeProblem(
-            f"order and stage of T.Pipelined have {len(given.order)} entries, and the loop's body has {count} statements", code="TL216",
-            span=span, hint="one entry for each statement; names given to immutable scalars do not count",
-        )  # fmt: skip
+            f"order and stage of T.Pipelined have {len(given.order)} entries, and the loop's body has {count} statements",
+            code="TL216",
+            span=span,
+            hint="one entry for each statement; names given to immutable scalars do not count",
+        )
     return Decision(
         span, "schedule of T.Pipelined by hand", f"num_stages={num_stages}; which statements overlap is planned here",
         "the loop means the same in any order that keeps its dependences",

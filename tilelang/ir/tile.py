@@ -135,8 +135,8 @@ class Reduce(Stmt):
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class Warpgroups(Stmt):
-    """`body` by the threads of the block's warpgroups `groups` (ascending) alone, which share its tiles and loops; the others pass.
-    Everything outside is done by all threads of the block."""
+    """`body` by the threads of the block's warpgroups `groups` (ascending) alone, which share its tiles and loops; the others
+    pass. Everything outside is done by all threads of the block."""
 
     groups: tuple[int, ...]
     body: Body
@@ -144,8 +144,8 @@ class Warpgroups(Stmt):
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class TmaCopy(Copy):
-    """A copy that TMA does as a whole, started by one thread.  Into shared memory: it only starts, and `barriers[index]` expects its
-    bytes from then on, without an arrival.  Into global memory: when it is over, the source may be written again."""
+    """A copy that TMA does as a whole, started by one thread.  Into shared memory: it only starts, and `barriers[index]` expects
+    its bytes from then on, without an arrival.  Into global memory: when it is over, the source may be written again."""
 
     barriers: Mbarriers | None = None
     index: Expr | None = None
@@ -161,8 +161,8 @@ class MbarrierArrive(Stmt):
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class MbarrierWait(Stmt):
-    """Every thread waits until the phase of `barriers[index]` with this parity (0 or 1) has completed; on a fresh barrier the one of
-    parity 1 has."""
+    """Every thread waits until the phase of `barriers[index]` with this parity (0 or 1) has completed; on a fresh barrier the one
+    of parity 1 has."""
 
     barriers: Mbarriers
     index: Expr
@@ -192,8 +192,8 @@ class SetMaxRegisters(Stmt):
 
 @dataclass(frozen=True, slots=True)
 class RegisterHints:
-    """Registers of a thread that the author asks for, None where the planner chooses: for warpgroups that load and warpgroups that
-    compute.  `fixed`: none are moved."""
+    """Registers of a thread that the author asks for, None where the planner chooses: for warpgroups that load and warpgroups
+    that compute.  `fixed`: none are moved."""
 
     producer: int | None = None
     consumer: int | None = None

@@ -78,7 +78,8 @@ def _declaration(buffer: Buffer, place: _Place) -> None:
     if buffer.view_of is not None:
         _view(buffer, buffer.view_of, place)
     if isinstance(buffer, Mbarriers):
-        place.need(buffer.shape == (len(buffer.arrivals),) and buffer.scope == Scope.BARRIER, f"{buffer.name} is no array of mbarriers")
+        fits = buffer.shape == (len(buffer.arrivals),) and buffer.scope == Scope.BARRIER
+        place.need(fits, f"{buffer.name} is no array of mbarriers")
         place.need(all(count > 0 for count in buffer.arrivals), f"an arrival count of {buffer.name} is not positive")
 
 
@@ -199,7 +200,8 @@ def _tma_copy(stmt: tile.TmaCopy, place: _Place) -> None:
         _barrier(stmt.barriers, stmt.index, place)
     scopes = (stmt.src.buffer.scope, stmt.dst.buffer.scope)
     loads = stmt.barriers is not None and stmt.index is not None
-    place.need(scopes == ((Scope.GLOBAL, Scope.SHARED) if loads else (Scope.SHARED, Scope.GLOBAL)), f"a TMA copy from {scopes[0]} to {scopes[1]}")
+    wanted = (Scope.GLOBAL, Scope.SHARED) if loads else (Scope.SHARED, Scope.GLOBAL)
+    place.need(scopes == wanted, f"a TMA copy from {scopes[0]} to {scopes[1]}")
 
 
 def _arrive(stmt: tile.MbarrierArrive, place: _Place) -> None:

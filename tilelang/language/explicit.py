@@ -26,14 +26,14 @@ from tilelang.ir.buffer import Mbarriers
 
 
 def alloc_barrier(arrive_count: object) -> Mbarriers:
-    """mbarriers in shared memory: one for an int, as many as a list has counts.  Each completes a phase when that many arrivals, and
-    all bytes that T.tma_copy promised it, have come; then its next phase begins.  Raises TypeProblem TL223."""
+    """mbarriers in shared memory: one for an int, as many as a list has counts.  Each completes a phase when that many arrivals,
+    and all bytes that T.tma_copy promised it, have come; then its next phase begins.  Raises TypeProblem TL223."""
     return explicit.alloc_barrier(current("T.alloc_barrier"), arrive_count)
 
 
 def mbarrier_arrive(mbarrier: object, cta_id: object = None) -> None:
-    """Every thread that executes it arrives once: 128 arrivals by a warpgroup.  What the threads wrote before is seen by whoever waits
-    for the phase; where TMA or a tensor core reads it, a proxy fence is put in front.
+    """Every thread that executes it arrives once: 128 arrivals by a warpgroup.  What the threads wrote before is seen by whoever
+    waits for the phase; where TMA or a tensor core reads it, a proxy fence is put in front.
 
     Raises TypeProblem TL224, ShapeProblem TL203, Unsupported TL302 for another block's barrier."""
     explicit.refuse_options("T.mbarrier_arrive", {"cta_id": cta_id})
@@ -41,8 +41,8 @@ def mbarrier_arrive(mbarrier: object, cta_id: object = None) -> None:
 
 
 def mbarrier_wait_parity(mbarrier: object, parity: object) -> None:
-    """Waits until the phase of this parity has completed.  Phases count from 0; on a fresh barrier a wait for parity 1 returns at once.
-    Raises TypeProblem TL224 and TL225, ShapeProblem TL203."""
+    """Waits until the phase of this parity has completed.  Phases count from 0; on a fresh barrier a wait for parity 1 returns at
+    once. Raises TypeProblem TL224 and TL225, ShapeProblem TL203."""
     explicit.wait(current("T.mbarrier_wait_parity"), mbarrier, parity)
 
 
@@ -51,8 +51,8 @@ barrier_wait = mbarrier_wait_parity
 
 
 def ws(*warp_group_idx: object) -> explicit.WarpgroupSpec:
-    """`with T.ws(0):` - a block that only the warpgroups listed execute; 128 threads are a warpgroup, counted from 0.  Its tiles and
-    loops are spread over those threads.  Raises TypeProblem TL226 where it is entered."""
+    """`with T.ws(0):` - a block that only the warpgroups listed execute; 128 threads are a warpgroup, counted from 0.  Its tiles
+    and loops are spread over those threads.  Raises TypeProblem TL226 where it is entered."""
     return explicit.WarpgroupSpec(warp_group_idx)
 
 
@@ -65,16 +65,17 @@ def tma_copy(
 ) -> None:  # fmt: skip
     """A copy that TMA does as a whole, started by one thread.
 
-    Into shared memory: `barrier` expects the tile's bytes and the copy starts; nobody waits here, and nobody arrives: the phase also
-    needs its T.mbarrier_arrive.  Into global memory, without a barrier: when it returns the source may be written again.  Out of
-    bounds, reads give 0 and writes are dropped.  Raises ShapeProblem TL205, TypeProblem TL212 and TL224; when it is compiled,
-    Unsupported TL349 for a tile that TMA cannot move, with the reason."""
+    Into shared memory: `barrier` expects the tile's bytes and the copy starts; nobody waits here, and nobody arrives: the phase
+    also needs its T.mbarrier_arrive.  Into global memory, without a barrier: when it returns the source may be written again.
+    Out of bounds, reads give 0 and writes are dropped.  Raises ShapeProblem TL205, TypeProblem TL212 and TL224; when it is
+    compiled, Unsupported TL349 for a tile that TMA cannot move, with the reason."""
     explicit.refuse_options("T.tma_copy", {"cluster_mask": cluster_mask, "leader_scope_threads": leader_scope_threads})
     explicit.tma_copy(current("T.tma_copy"), src, dst, barrier)
 
 
 def sync_threads(barrier_id: object = None, arrive_count: object = None) -> None:
-    """All threads of the block meet here, or `arrive_count` of them at the named barrier `barrier_id`.  Raises TypeProblem TL216."""
+    """All threads of the block meet here, or `arrive_count` of them at the named barrier `barrier_id`.  Raises TypeProblem
+    TL216."""
     explicit.sync_threads(current("T.sync_threads"), barrier_id, arrive_count)
 
 
@@ -84,7 +85,8 @@ def fence_proxy_async() -> None:
 
 
 def set_max_nreg(reg_count: object, is_inc: object) -> None:
-    """Each warpgroup takes (is_inc=1) or gives back (0) registers until its threads have `reg_count`.  Raises TypeProblem TL216."""
+    """Each warpgroup takes (is_inc=1) or gives back (0) registers until its threads have `reg_count`.  Raises TypeProblem
+    TL216."""
     if isinstance(is_inc, bool) or is_inc in (0, 1):
         explicit.set_max_nreg(current("T.set_max_nreg"), reg_count, bool(is_inc), "T.set_max_nreg")
         return
@@ -125,7 +127,21 @@ def disable_warp_group_reg_alloc() -> None:
 no_set_max_nreg = disable_warp_group_reg_alloc
 
 __all__ = [
-    "WarpSpecialize", "alloc_barrier", "annotate_consumer_reg_alloc", "annotate_producer_reg_dealloc", "barrier_arrive", "barrier_wait",
-    "dec_max_nreg", "disable_warp_group_reg_alloc", "fence_proxy_async", "inc_max_nreg", "mbarrier_arrive", "mbarrier_wait_parity",
-    "no_set_max_nreg", "set_max_nreg", "sync_threads", "tma_copy", "ws",
-]  # fmt: skip
+    "WarpSpecialize",
+    "alloc_barrier",
+    "annotate_consumer_reg_alloc",
+    "annotate_producer_reg_dealloc",
+    "barrier_arrive",
+    "barrier_wait",
+    "dec_max_nreg",
+    "disable_warp_group_reg_alloc",
+    "fence_proxy_async",
+    "inc_max_nreg",
+    "mbarrier_arrive",
+    "mbarrier_wait_parity",
+    "no_set_max_nreg",
+    "set_max_nreg",
+    "sync_threads",
+    "tma_copy",
+    "ws",
+]

@@ -29,29 +29,27 @@ def lower_explicit(kernel: tile.Kernel, explicit: ExplicitPlans, target: Target)
     roles = [_role(kernel, explicit, role, arrays) for role in explicit.roles]
     maps = dict.fromkeys(plan.tma.map for plan in plans.copies.values() if plan.tma)
     who = f"{kernel.threads} threads divided by hand" if len(roles) > 1 else f"{kernel.threads} threads"
+    title = title_lines(kernel, plans, target, who, sum(array.count for array in arrays.values()))
     return d.DeviceKernel(
-        name=f"{kernel.name}_kernel", arch=target.arch, title=title_lines(kernel, plans, target, who, sum(a.count for a in arrays.values())),
-        grid=tuple(axis.extent for axis in kernel.grid), threads=kernel.threads, min_blocks_per_sm=plans.roles.min_blocks_per_sm,
-        tensor_maps=tuple(maps), pointers=pointers(kernel, roles),
-        scalars=tuple(param for param in kernel.params if isinstance(param, Var)), shared=tuple(plans.shared.arrays.values()),
-        shared_bytes=plans.shared.bytes, barriers=tuple(arrays.values()), setup=setup(kernel, plans, tuple(arrays.values())),
-        roles=tuple(roles), span=kernel.span,
+        name=f"{kernel.name}_kernel", arch=target.arch, title=title, grid=tuple(axis.extent for axis in kernel.grid),
+        threads=kernel.threads, min_blocks_per_sm=plans.roles.min_blocks_per_sm, tensor_maps=tuple(maps),
+        pointers=pointers(kernel, roles), scalars=tuple(param for param in kernel.params if isinstance(param, Var)),
+        shared=tuple(plans.shared.arrays.values()), shared_bytes=plans.shared.bytes, barriers=tuple(arrays.values()),
+        setup=setup(kernel, plans, tuple(arrays.values())), roles=tuple(roles), span=kernel.span,
     )  # fmt: skip
 
 
 def _barriers(buffer: Mbarriers) -> d.BarrierArray:
     counts = buffer.arrivals
     same = len(set(counts)) == 1
-    text = f"{counts[0]} arrivals each" if same else f"{', '.join(map(str, counts))} arrivals"
-    return d.BarrierArray(
-        name=buffer.name, count=len(counts), arrivals=counts[0], text=text if len(counts) > 1 else f"{counts[0]} arrivals",
-        each=() if same else counts,
-    )  # fmt: skip
+    text = f"{counts[0] if same else ', '.join(map(str, counts))} arrivals{' each' * (same and len(counts) > 1)}"
+    return d.BarrierArray(name=buffer.name, count=len(counts), arrivals=max(counts), text=text, each=() if same else counts)
 
 
 def _role(kernel: tile.Kernel, explicit: ExplicitPlans, role: Team, arrays: dict[Mbarriers, d.BarrierArray]) -> d.Role:
     plans = explicit.plans
-    mine = {buffer: home for buffer, home in plans.registers.items() if buffer in explicit.fragments and role in explicit.fragments[buffer]}
+    owners = explicit.fragments
+    mine = {buffer: home for buffer, home in plans.registers.items() if buffer in owners and role in owners[buffer]}
     walker = ExplicitRole(kernel, plans, (), mine, role.first_thread, role.threads, explicit=explicit, role=role, arrays=arrays)
     body = walker.body(plans.body)
     count = explicit.registers_at_start[role]
@@ -89,7 +87,8 @@ class ExplicitRole(Consumer):
 
     def declarations_for(self, body: d.Body) -> d.Body:
         """What the role's body names of scalars, descriptors and registers."""
-        used = {node for node in walk(body) if isinstance(node, Var)} | {node.var for node in walk(body) if isinstance(node, d.Assign)}
+        nodes = list(walk(body))
+        used = {node for node in nodes if isinstance(node, Var)} | {node.var for node in nodes if isinstance(node, d.Assign)}
         return tuple(
             stmt for stmt in self.declarations()
             if (isinstance(stmt, d.Declare) and stmt.var in used)
@@ -128,7 +127,8 @@ class ExplicitRole(Consumer):
 
     def _barrier(self, stmt: tile.Stmt) -> d.Stmt:
         number = self.explicit.barriers[self.team]
-        return d.NamedBarrierSync(id=number, threads=self.team.threads, span=stmt.span) if number else d.SyncThreads(span=stmt.span)
+        named = d.NamedBarrierSync(id=number, threads=self.team.threads, span=stmt.span)
+        return named if number else d.SyncThreads(span=stmt.span)
 
     # ---- what the author synchronises ----------------------------------------------------------------------------------------
 

@@ -1,4 +1,5 @@
-"""How each copy is done: by TMA where a tensor map can describe it, by stmatrix from an accumulator, element by element otherwise.
+"""How each copy is done: by TMA where a tensor map can describe it, by stmatrix from an accumulator, element by element
+otherwise.
 
 What TMA needs (CUDA driver API, cuTensorMapEncodeTiled): strides that are multiples of 16 bytes and below 2**40, at most five
 dimensions, boxes of at most 256 elements in each dimension and a multiple of 16 bytes along the innermost.
@@ -36,8 +37,8 @@ class CopyPlans:
 
 @dataclass(slots=True)
 class _State:
-    """What the copies planned so far have settled: layouts of shared buffers, tensor maps.  `by_hand`: only T.tma_copy loads by TMA, and
-    a tile may be a slot of a shared buffer."""
+    """What the copies planned so far have settled: layouts of shared buffers, tensor maps.  `by_hand`: only T.tma_copy loads by
+    TMA, and a tile may be a slot of a shared buffer."""
 
     layouts: dict[Buffer, PanelLayout]
     accumulators: Mapping[Buffer, GemmPlan]
@@ -52,8 +53,8 @@ def plan_copies(
     kernel: Kernel, shared: Mapping[Buffer, PanelLayout], accumulators: Mapping[Buffer, GemmPlan],
     alignments: Mapping[Buffer, int], options: Options,
 ) -> CopyPlans:  # fmt: skip
-    """A plan for every copy; shared buffers that no gemm reads get their layouts here, too.  `alignments`: of tensors whose address
-    is no multiple of 16 bytes, in bytes."""
+    """A plan for every copy; shared buffers that no gemm reads get their layouts here, too.  `alignments`: of tensors whose
+    address is no multiple of 16 bytes, in bytes."""
     every = tuple(statements(kernel.body))
     read_back = {b for stmt in every for b in writes(stmt)} & {b for stmt in every for b in reads(stmt)}
     state = _State(dict(shared), accumulators, alignments, frozenset(read_back), options, kernel.is_explicit)
@@ -72,8 +73,8 @@ def plan_copies(
 
 
 def default_layout(buffer: Buffer, in_slots: bool = False) -> PanelLayout:
-    """A shared buffer as rows x columns - its leading dimensions together, and the last - with the widest swizzle that fits; or, if
-    `in_slots`, the tiles of its last two dimensions one after the other."""
+    """A shared buffer as rows x columns - its leading dimensions together, and the last - with the widest swizzle that fits; or,
+    if `in_slots`, the tiles of its last two dimensions one after the other."""
     if in_slots and slots_of(buffer) > 1:
         rows, columns = tile_of(buffer)
         swizzle = widest_swizzle(columns * buffer.dtype.bytes) if rows > 1 else 0
@@ -95,7 +96,7 @@ def _plan(copy: Copy, state: _State) -> tuple[CopyPlan, Rejection | None]:
         return ELEMENTWISE, Rejection("TMA or stmatrix", "neither side is a reshaped view", "one is")
     match (src.scope, dst.scope):
         case (Scope.GLOBAL, Scope.SHARED) if state.by_hand and not isinstance(copy, TmaCopy):
-            return ELEMENTWISE, Rejection("TMA load", "the author starts it and says which mbarrier it completes on", "T.copy", "T.tma_copy")
+            return ELEMENTWISE, Rejection("TMA load", "the author starts it, and says on which mbarrier", "T.copy", "T.tma_copy")
         case (Scope.GLOBAL, Scope.SHARED):
             return _between(copy, copy.src, copy.dst, CopyKind.TMA_LOAD, state)
         case (Scope.SHARED, Scope.GLOBAL):
@@ -148,9 +149,11 @@ def _cannot(copy: TmaCopy, why_not: Rejection | None) -> Unsupported:
     """T.tma_copy of what TMA cannot move."""
     reason = f"{why_not.predicate}, here {why_not.value}" if why_not is not None else "one side is global and one shared"
     return Unsupported(
-        f"TMA cannot move the tile of T.tma_copy between {copy.src.buffer.name} and {copy.dst.buffer.name}: {reason}", code="TL349",
-        span=copy.span, hint=(why_not.edit if why_not is not None else "") or "use T.copy, whose threads load and store themselves",
-    )  # fmt: skip
+        f"TMA cannot move the tile of T.tma_copy between {copy.src.buffer.name} and {copy.dst.buffer.name}: {reason}",
+        code="TL349",
+        span=copy.span,
+        hint=(why_not.edit if why_not is not None else "") or "use T.copy, whose threads load and store themselves",
+    )
 
 
 def _whole_refusal(region: Region, layout: PanelLayout | None = None) -> Rejection | None:
@@ -159,7 +162,8 @@ def _whole_refusal(region: Region, layout: PanelLayout | None = None) -> Rejecti
         if is_slot(region):
             return None
         shape = " x ".join(map(str, tile_of(region.buffer)))
-        return Rejection("TMA", f"one {shape} tile of {region.buffer.name} is copied", f"{region.extents} of {region.buffer.shape}")
+        part = f"{region.extents} of {region.buffer.shape}"
+        return Rejection("TMA", f"one {shape} tile of {region.buffer.name} is copied", part)
     shape = tuple(extent for extent in region.buffer.shape if extent != 1)
     if region.tile_shape == shape:
         return None

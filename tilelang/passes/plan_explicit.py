@@ -6,17 +6,16 @@ planned is how: the same plans as for any kernel, made for each team's statement
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
-from tilelang.errors import Unsupported
+from tilelang.errors import Span, Unsupported
 from tilelang.ir import tile
 from tilelang.ir.buffer import Buffer
-from tilelang.ir.device import Registers
 from tilelang.ir.tile import Body, Copy, Kernel, Stmt
 from tilelang.ir.types import Scope
-from tilelang.passes.infer_layouts import Inference, RelayoutWanted, infer_layouts
 from tilelang.passes.allocate_shared import allocate_shared
+from tilelang.passes.infer_layouts import Inference, RelayoutWanted, infer_layouts
 from tilelang.passes.options import Options
 from tilelang.passes.plan_copy import default_layout, plan_copies
 from tilelang.passes.plan_gemm import GemmPlans, plan_gemms
@@ -51,7 +50,8 @@ class ExplicitPlans:
 def plan_explicit(
     kernel: Kernel, target: Target, options: Options, alignments: Mapping[Buffer, int]
 ) -> tuple[ExplicitPlans, tuple[Decision, ...]]:
-    """All plans, and the decisions behind them.  Raises what the plans of an ordinary kernel raise, and Unsupported TL351 and TL352."""
+    """All plans, and the decisions behind them.  Raises what the plans of an ordinary kernel raise, and Unsupported TL351 and
+    TL352."""
     block = whole_block(kernel)
     body, owners = transform_teams(kernel.body, block)
     kernel = dataclasses.replace(kernel, body=body)
@@ -126,7 +126,8 @@ def _plan_gemms(kernel: Kernel, block: Team, target: Target) -> GemmPlans:
 
 def _widest(body: Body, block: Team, role: Team, gemms: GemmPlans) -> int:
     """The largest n of a wgmma that a role executes, 0 if it executes none."""
-    return max((gemms.gemms[stmt].n for stmt, team in by_team(body, block) if isinstance(stmt, tile.Gemm) and role in team), default=0)
+    mine = (stmt for stmt, team in by_team(body, block) if isinstance(stmt, tile.Gemm) and role in team)
+    return max((gemms.gemms[gemm].n for gemm in mine), default=0)
 
 
 # ---- layouts ------------------------------------------------------------------------------------------------------------------
@@ -151,8 +152,9 @@ def _infer(kernel: Kernel, body: Body, block: Team, gemms: GemmPlans) -> Inferen
     found = Inference(kernel.threads)
     for team in _teams(body, block):
         mine = _of_team(body, block, team, (tile.Parallel, tile.Reduce))
-        accumulators = {buffer for gemm in _of_team(body, block, team, (tile.Gemm,)) for buffer in (gemm.a.buffer, gemm.c.buffer)}  # type: ignore[attr-defined]
-        prescribed = {buffer: demand for buffer, demand in gemms.fragments.items() if buffer in accumulators}
+        multiplied = [gemm for gemm in _of_team(body, block, team, (tile.Gemm,)) if isinstance(gemm, tile.Gemm)]
+        operands = {buffer for gemm in multiplied for buffer in (gemm.a.buffer, gemm.c.buffer)}
+        prescribed = {buffer: demand for buffer, demand in gemms.fragments.items() if buffer in operands}
         inferred = infer_layouts(mine, prescribed, team.threads)
         found.fragments.update(inferred.fragments)
         found.loops.update(inferred.loops)
@@ -184,6 +186,5 @@ def _named_barriers(body: Body, block: Team) -> dict[Team, int]:
     return found
 
 
-def _first_span(body: Body, block: Team, wanted: Team) -> object:
-    spans: Iterable[object] = (stmt.span for stmt, team in by_team(body, block) if team == wanted)
-    return next(iter(spans), None)
+def _first_span(body: Body, block: Team, wanted: Team) -> Span | None:
+    return next((stmt.span for stmt, team in by_team(body, block) if team == wanted), None)

@@ -1,9 +1,9 @@
 """Which wgmma instructions a gemm becomes, and the layouts they ask of its operands.
 
-Operands of 16 bits come from shared memory in either major, A also from registers; the accumulator is float32 in registers.  Every
-warpgroup gets a part of the tile; the widest instruction that divides the part is taken, since a wider n reads A fewer times.
-The author's warp policy is a preference: a grid of warpgroups that the tile does not allow, or that would split the k of a gemm
-whose A is in registers, gives way to one that works.
+Operands of 16 bits come from shared memory in either major, A also from registers; the accumulator is float32 in registers.
+Every warpgroup gets a part of the tile; the widest instruction that divides the part is taken, since a wider n reads A fewer
+times. The author's warp policy is a preference: a grid of warpgroups that the tile does not allow, or that would split the k of a
+gemm whose A is in registers, gives way to one that works.
 """
 from __future__ import annotations
 
@@ -47,9 +47,9 @@ class GemmPlans:
 
 
 def plan_gemms(kernel: Kernel, target: Target, block_threads: int = 0) -> GemmPlans:
-    """Plans every gemm.  `block_threads`, not 0: the kernel is what some warpgroups of a block of so many threads do, divided by hand;
-    operands may be tiles of larger shared buffers, and parts of them along M or N.  Raises Unsupported or ResourceExceeded for what
-    wgmma or this compiler cannot do."""
+    """Plans every gemm.  `block_threads`, not 0: the kernel is what some warpgroups of a block of so many threads do, divided by
+    hand; operands may be tiles of larger shared buffers, and parts of them along M or N.  Raises Unsupported or ResourceExceeded
+    for what wgmma or this compiler cannot do."""
     plans = GemmPlans()
     gemms = [stmt for stmt in statements(kernel.body) if isinstance(stmt, Gemm)]
     rows_only = any(gemm.a.buffer.scope is Scope.FRAGMENT for gemm in gemms)

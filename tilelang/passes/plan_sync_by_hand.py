@@ -1,12 +1,12 @@
 """What a kernel that is synchronised by hand still gets from the compiler: barriers inside a team, and proxy fences.
 
-Between teams order is the author's.  Within one, the threads of a tile op must meet where a later one reads what others of them wrote to
-shared memory: there the team gets a barrier, as the consumers of an ordinary kernel do (`plan_sync`).  A statement of a part of
-a team that follows one of the whole team needs the whole team to meet first, in front of the T.ws block.
+Between teams order is the author's.  Within one, the threads of a tile op must meet where a later one reads what others of them
+wrote to shared memory: there the team gets a barrier, as the consumers of an ordinary kernel do (`plan_sync`).  A statement of a
+part of a team that follows one of the whole team needs the whole team to meet first, in front of the T.ws block.
 
-What ordinary stores wrote and TMA or a tensor core reads needs a proxy fence by the writers before others learn of it.  So there is one
-in front of each barrier above, and of each arrival and T.sync_threads by threads that have written so since their last fence.  (PTX ISA,
-"Async proxy".)
+What ordinary stores wrote and TMA or a tensor core reads needs a proxy fence by the writers before others learn of it.  So there
+is one in front of each barrier above, and of each arrival and T.sync_threads by threads that have written so since their last
+fence.  (PTX ISA, "Async proxy".)
 """
 from __future__ import annotations
 

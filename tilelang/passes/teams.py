@@ -34,7 +34,8 @@ class Team:
         return WARPGROUP_THREADS * self.groups[0]
 
     def offset(self, role: Team) -> int:
-        """What is subtracted from the number of a thread of `role`, a run of warpgroups of this team, to count within the team."""
+        """What is subtracted from the number of a thread of `role`, a run of warpgroups of this team, to count within the
+        team."""
         before = sum(group < role.groups[0] for group in self.groups)
         return WARPGROUP_THREADS * (role.groups[0] - before)
 

@@ -5,8 +5,8 @@
         T.gemm(A_shared, B_shared, acc)   ->  with T.ws(0):
                                                   T.gemm(A_shared, B_shared, acc)
 
-A fragment lies in the registers of one team: the smallest that uses it, if all others that do are larger.  Two teams that exclude each
-other cannot share one.  Keeps the meaning, since nobody else could read what the others would write to their registers.
+A fragment lies in the registers of one team: the smallest that uses it, if all others that do are larger.  Two teams that exclude
+each other cannot share one.  Keeps the meaning, since nobody else could read what the others would write to their registers.
 """
 from __future__ import annotations
 

@@ -87,8 +87,8 @@ class Caller:
         name, by_hand = self._kernel.name, self._kernel.is_explicit
         if name not in _said_cpu:
             _said_cpu.add(name)
-            how = "it is synchronised by hand, so its threads are simulated: exact, and very slow" if by_hand else "exact, and slow"
-            logger().info("%s runs on the CPU, where its arrays are: %s", name, how)
+            how = "it is synchronised by hand, so its threads are simulated: exact, and very" if by_hand else "exact, and"
+            logger().info("%s runs on the CPU, where its arrays are: %s slow", name, how)
         values = [as_numpy(v) if isinstance(v, ArrayView) else v for v in views]
         if by_hand:
             from tilelang.sim import machine
