@@ -14,9 +14,11 @@ def transpose(M, N, block=64, threads=128):
     def transposed(A: T.Tensor((M, N), "float16"), B: T.Tensor((N, M), "float16")):
         with T.Kernel(T.ceildiv(N, block), T.ceildiv(M, block), threads=threads) as (bx, by):
             tile = T.alloc_shared((block, block), "float16")
+            turned = T.alloc_shared((block, block), "float16")
             T.copy(A[by * block, bx * block], tile)
             for i, j in T.Parallel(block, block):
-                B[bx * block + i, by * block + j] = tile[j, i]
+                turned[i, j] = tile[j, i]
+            T.copy(turned, B[bx * block, by * block])
 
     return transposed
 

@@ -180,3 +180,12 @@ def test_unmodified_program_becomes_a_hopper_pipeline(unmodified_matmul: str) ->
 def barriers_declared(text: str) -> int:
     """How many mbarriers the kernel's text declares, as the sum over its shared uint64 arrays."""
     return sum(int(count) for count in re.findall(r"__shared__.*uint64_t\s+\w+\[(\d+)\]", text))
+
+
+def test_the_transpose_has_no_bank_conflicts() -> None:
+    """Counted by the machine, over whole blocks."""
+    from examples.transpose import transpose
+
+    report = tilelang.compile(transpose(128, 192), target="sm_90a").check()
+    assert report.banks.extra == 0
+    assert report.proved

@@ -8,6 +8,7 @@ Example: 64 x 64 over 128 threads with vectors of 8: columns are (8 lanes, 8 reg
 """
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from tilelang.layout.digits import WARP_THREADS, Axis, Digit, Layout
@@ -54,6 +55,28 @@ def spread(shape: tuple[int, ...], threads: int, vector: int) -> Layout:
         inner = (Digit(vector, Axis.REGISTER, 1),) if last else ()
         dims.insert(0, (outer, warps, lanes, *inner))
     return Layout(tuple(dims))
+
+
+def transposing(shape: tuple[int, int], threads: int, element_bytes: int, inner: int) -> Layout | None:
+    """A layout for a loop over two swizzled tiles of which one is walked along its rows and the other across: free of bank conflicts.
+
+    A warp does blocks of 8 points along one dimension and, along dimension `inner`, 4 lanes of 4 bytes each: 8 rows of one tile, whose
+    swizzles differ, and at most 8 rows of the other.  None where the extents are no multiples of that."""
+    vector = max(4 // element_bytes, 1)
+    sizes = {inner: (4, 8, vector), 1 - inner: (8, 1, 1)}  # lanes, their stride, elements of a lane
+    if any(shape[dim] % (lanes * size) for dim, (lanes, _, size) in sizes.items()):
+        return None
+    warps, register_stride, warp_stride = threads // WARP_THREADS, vector, 1
+    dims: dict[int, tuple[Digit, ...]] = {}
+    for dim in (1 - inner, inner):
+        lanes, stride, size = sizes[dim]
+        count = shape[dim] // (lanes * size)
+        here = math.gcd(warps // warp_stride, count)
+        outer = Digit(count // here, Axis.REGISTER, register_stride)
+        dims[dim] = (outer, Digit(here, Axis.WARP, warp_stride), Digit(lanes, Axis.LANE, stride), Digit(size, Axis.REGISTER, 1))
+        register_stride *= count // here
+        warp_stride *= here
+    return Layout((dims[0], dims[1]))
 
 
 def _lanes(count: int, available: int, pad: bool) -> int:

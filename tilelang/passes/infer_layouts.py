@@ -18,7 +18,7 @@ from tilelang.ir.expr import Const, Expr, Load, Var
 from tilelang.ir.types import Scope
 from tilelang.ir.walk import walk
 from tilelang.layout.digits import Layout
-from tilelang.layout.spread import spread
+from tilelang.layout.spread import spread, transposing
 from tilelang.passes.access import statements
 from tilelang.trace import Decision, Rejection
 
@@ -221,13 +221,26 @@ def _choose(found: Inference, loops: list[tile.Parallel], reduces: list[tile.Red
     if loops:
         loop = max(loops, key=lambda stmt: (_touches_memory(stmt), len(stmt.vars)))
         shape = _extents(loop)
-        found.loops[loop] = spread(shape, found.threads, _vector(loop, shape, found.threads))
+        found.loops[loop] = _transposing(loop, shape, found.threads) or spread(shape, found.threads, _vector(loop, shape, found.threads))
     else:
         source = reduces[0].src.buffer
         shape = tuple(int(extent) for extent in source.shape)  # type: ignore[arg-type]
         vector = _fit(VECTOR_BYTES // source.dtype.bytes, shape, found.threads)
         layout = spread(shape, found.threads, vector)
         found.fragments[source] = Demand(layout, "nothing else prescribes one", reduces[0].span)
+
+
+def _transposing(loop: tile.Parallel, shape: tuple[int, ...], threads: int) -> Layout | None:
+    """The layout of a loop that moves between shared tiles, rows of the one to columns of the other; None for any other loop."""
+    last = {}
+    for buffer, indices, _ in element_accesses(loop):
+        if buffer.scope is not Scope.SHARED or len(indices) < 2:
+            return None
+        last[buffer] = next((dim for dim, var in enumerate(loop.vars) if indices[-1] is var), None)
+    if len(shape) != 2 or set(last.values()) != {0, 1}:
+        return None
+    across = next(buffer for buffer, dim in last.items() if dim == 0)
+    return transposing((shape[0], shape[1]), threads, across.dtype.bytes, 0)
 
 
 def _check_extents(loop: tile.Parallel, accesses: tuple[Access, ...]) -> None:
