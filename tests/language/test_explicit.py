@@ -2,12 +2,15 @@
 # ruff: noqa: F841 - kernels are written as their authors would
 from __future__ import annotations
 
+import runpy
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 import tilelang.language as T
-from tilelang.errors import NameProblem
+from tilelang.errors import NameProblem, Unsupported
 from tilelang.frontend.builder import Builder
 from tilelang.ir import tile
 from tilelang.ir.buffer import Mbarriers
@@ -166,3 +169,71 @@ def test_only_one_side_of_a_python_condition_is_built() -> None:
         return kernel
 
     assert [type(build(loads).body[0]) for loads in (True, False)] == [tile.Warpgroups, tile.MbarrierWait]
+
+
+# ---- the number of the thread -------------------------------------------------------------------------------------------------
+
+
+def test_conditions_on_the_thread_divide_warpgroups() -> None:
+    @T.prim_func
+    def kernel(A: T.Tensor((64, 64), "float16")):
+        with T.Kernel(1, threads=512) as bx:
+            full = T.alloc_barrier([128, 128])
+            tx = T.get_thread_binding()
+            group = tx // 128
+            if tx < 128:
+                T.mbarrier_arrive(full[0])
+            elif group >= 2 and not tx > 383:
+                T.set_max_nreg(24, 0)
+            else:
+                T.mbarrier_wait_parity(full[1], 0)
+            if tx >> 9:
+                T.sync_threads()
+            with T.ws(0, 1):
+                if (tx // 128) % 2 == 0:
+                    T.fence_proxy_async()
+                else:
+                    T.mbarrier_arrive(full[1])
+            if 128 <= tx < 256:
+                T.fence_proxy_async()
+
+    assert texts(kernel) == [
+        "with T.ws(0):", "    T.mbarrier_arrive(full[0])",
+        "with T.ws(1, 2, 3):", "    with T.ws(2):", "        T.set_max_nreg(24, 0)",
+        "    with T.ws(1, 3):", "        T.mbarrier_wait_parity(full[1], 0)",
+        "with T.ws(0, 1):", "    with T.ws(0):", "        T.fence_proxy_async()",
+        "    with T.ws(1):", "        T.mbarrier_arrive(full[1])",
+        "with T.ws(1):", "    T.fence_proxy_async()",
+    ]  # fmt: skip
+
+
+CONDITIONS = [
+    "tx < 128", "tx != 130 or tx == 130", "tx % 128 >= 0", "(tx & 128) == 0", "T.max(tx, 200) > 255", "-tx <= -256", "~tx < -128",
+    "T.int64(tx) * 2 >= 512", "(tx ^ tx) + (1 << 2) == 4", "not tx // 128 == 1", "tx",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("threads", [128, 384])
+@pytest.mark.parametrize("condition", CONDITIONS)
+def test_every_thread_takes_the_side_python_says(condition: str, threads: int, tmp_path: Path) -> None:
+    """By brute force: the condition on plain numbers, thread by thread; for one that divides a warpgroup, that."""
+    source = f"""import tilelang.language as T
+
+@T.prim_func
+def kernel(A: T.Tensor((64, 64), "float16")):
+    with T.Kernel(1, threads={threads}) as bx:
+        tx = T.get_thread_binding()
+        if {condition}:
+            T.sync_threads()
+"""
+    path = tmp_path / "program.py"
+    path.write_text(source)
+    plain = {"T": SimpleNamespace(max=max, int64=int)}
+    wanted = [{bool(eval(condition, {**plain, "tx": t})) for t in range(g, g + 128)} for g in range(0, threads, 128)]
+    if any(len(sides) > 1 for sides in wanted):
+        with pytest.raises(Unsupported):
+            runpy.run_path(str(path))
+        return
+    kernel = runpy.run_path(str(path))["kernel"]
+    taken = {group for stmt in kernel.body for group in stmt.groups}
+    assert taken == {group for group, sides in enumerate(wanted) if sides == {True}}

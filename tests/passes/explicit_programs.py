@@ -316,6 +316,34 @@ def attended(q: np.ndarray, k: np.ndarray, v: np.ndarray) -> Arrays:
     return ((scores @ v.astype(np.float64)).astype(np.float32),)
 
 
+def by_thread_number() -> Kernel:
+    """Roles by conditions on the number of the thread, one warpgroup's scalars unlike the other's."""
+
+    @T.prim_func
+    def rolled(X: T.Tensor((192, 64), "float16"), Y: T.Tensor((192, 64), "float16")):
+        with T.Kernel(1, threads=256) as bx:
+            x = T.alloc_shared((2, 64, 64), "float16")
+            full, empty = T.alloc_barrier([128, 128]), T.alloc_barrier([128, 128])
+            turn = T.alloc_var("int32")
+            tx = T.get_thread_binding()
+            if tx < 128:
+                T.set_max_nreg(40, 0)
+                while turn < 3:
+                    T.mbarrier_wait_parity(empty[turn % 2], (turn // 2) & 1 ^ 1)
+                    T.tma_copy(X[turn * 64, 0], x[turn % 2, :, :], barrier=full[turn % 2])
+                    T.mbarrier_arrive(full[turn % 2])
+                    turn += 1
+            else:
+                T.set_max_nreg(160, 1)
+                for k in range(3):
+                    T.mbarrier_wait_parity(full[k % 2], (k // 2) & 1)
+                    for i, j in T.Parallel(64, 64):
+                        Y[(2 - k) * 64 + i, j] = x[k % 2, 63 - i, j]
+                    T.mbarrier_arrive(empty[k % 2])
+
+    return rolled
+
+
 def named_meeting() -> Kernel:
     """The author's own named barrier and fence order two warpgroups that share a tile."""
 
@@ -351,6 +379,7 @@ PROGRAMS = {
     "apart": Program(apart, lambda rng: (floats(rng, 16, 64),), lambda x: (x[::-1] + 1,)),
     "macros": Program(macros, lambda rng: (small(rng, 256, 96),), thirds),
     "attention": Program(attention, lambda rng: tuple(small(rng, 192, 64) for _ in range(3)), attended),
+    "by thread number": Program(by_thread_number, lambda rng: (small(rng, 192, 64),), lambda x: (x[::-1],)),
     "named meeting": Program(named_meeting, matrices(64, 64, 64), product),
 }
 

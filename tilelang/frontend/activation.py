@@ -14,12 +14,13 @@ from dataclasses import dataclass
 from tilelang.errors import KernelError, NameProblem, Span, SyntaxProblem, TypeProblem, Unsupported
 from tilelang.frontend import plain
 from tilelang.frontend.builder import Builder, Frame
-from tilelang.frontend.control import Branch, Loops, While
+from tilelang.frontend.control import Branch, Loops, ThreadBranch, While
 from tilelang.frontend.explicit import WarpgroupSpec
 from tilelang.frontend.expressions import Expressions, is_dynamic
 from tilelang.frontend.facts import reads_memory
 from tilelang.frontend.managers import KernelManager, PlainManager, WarpgroupManager
 from tilelang.frontend.specs import KernelSpec
+from tilelang.frontend.threads import asks_for_thread
 from tilelang.ir.buffer import Buffer, Region
 from tilelang.ir.expr import Const, Expr, Load, Var, convert
 from tilelang.ir.types import DType, Scope
@@ -217,8 +218,8 @@ class Activation(Expressions, Loops):
 
     # ---- blocks ---------------------------------------------------------------------------------------------------------------
 
-    def if_(self, condition: object) -> Branch:
-        return Branch(self.builder, condition)
+    def if_(self, condition: object) -> Branch | ThreadBranch:
+        return ThreadBranch(self.builder, condition) if asks_for_thread(condition) else Branch(self.builder, condition)  # type: ignore[arg-type]
 
     def while_(self) -> While:
         return While(self.builder)
@@ -294,6 +295,8 @@ class Activation(Expressions, Loops):
     def _snapshot(self, name: str, value: object) -> object:
         """`value` such that later stores cannot change it; compound expressions become a `Let`."""
         if isinstance(value, (Var, Const)):
+            return value
+        if asks_for_thread(value):
             return value
         if isinstance(value, Load) and value.buffer.scope is Scope.BARRIER:
             return Load(value.buffer, tuple(self._snapshot(name, index) for index in value.indices))  # type: ignore[arg-type]

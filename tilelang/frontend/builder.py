@@ -325,11 +325,11 @@ class Builder:
         yield
         self.close_warpgroups(frame)
 
-    def open_warpgroups(self, spec: WarpgroupSpec) -> Frame:
-        """Starts a block for some of the warpgroups."""
+    def open_warpgroups(self, spec: WarpgroupSpec, what: str = "T.ws") -> Frame:
+        """Starts a block for some of the warpgroups, on behalf of `what`."""
         from tilelang.frontend.explicit import warpgroups
 
-        self.warpgroups.append(warpgroups(self, spec))
+        self.warpgroups.append(warpgroups(self, spec, what))
         return self.open("warpgroups")
 
     def close_warpgroups(self, frame: Frame) -> None:

@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING
 from tilelang.errors import KernelError, SyntaxProblem, TypeProblem
 from tilelang.frontend import plain
 from tilelang.frontend.builder import Builder, Frame, truth
+from tilelang.frontend.explicit import WarpgroupSpec
 from tilelang.frontend.specs import LoopSpec, ParallelSpec, loop_spec
+from tilelang.frontend.threads import divided
 from tilelang.ir import tile
 from tilelang.ir.buffer import Buffer, Region
 from tilelang.ir.expr import Expr
@@ -59,6 +61,37 @@ class Branch:
     def _finish(self) -> None:
         if self.frame is not None:
             self.sides.append(self.builder.close(self.frame))
+
+
+class ThreadBranch:
+    """The same where the number of the thread decides: each side is done by some of the warpgroups."""
+
+    def __init__(self, builder: Builder, condition: Expr) -> None:
+        builder.require_kernel("this if")
+        assert builder.launch is not None
+        self.builder, self.span = builder, builder.span
+        self.sides = divided(condition, builder.launch.threads)
+        self.frame: Frame | None = None
+
+    def then(self) -> bool:
+        return self._start(self.sides[0])
+
+    def otherwise(self) -> bool:
+        return self._start(self.sides[1])
+
+    def end(self) -> None:
+        if self.frame is not None:
+            self.builder.close_warpgroups(self.frame)
+            self.frame = None
+
+    def _start(self, groups: tuple[int, ...]) -> bool:
+        self.end()
+        around = self.builder.warpgroups[-1] if self.builder.warpgroups else groups
+        if not set(groups) & set(around):
+            return False
+        self.builder.span = self.span
+        self.frame = self.builder.open_warpgroups(WarpgroupSpec(groups), "a condition on T.get_thread_binding()")
+        return True
 
 
 class While:

@@ -193,9 +193,9 @@ class WarpgroupSpec:
         return None
 
 
-def warpgroups(builder: Builder, spec: WarpgroupSpec) -> tuple[int, ...]:
+def warpgroups(builder: Builder, spec: WarpgroupSpec, what: str = "T.ws") -> tuple[int, ...]:
     """The warpgroups that execute the body of T.ws, those around it considered.  Raises TypeProblem TL226 and TL219."""
-    require_threads(builder, "T.ws")
+    require_threads(builder, what)
     assert builder.launch is not None
     threads = builder.launch.threads
     if threads % WARPGROUP_THREADS:

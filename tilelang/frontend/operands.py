@@ -8,6 +8,7 @@ from tilelang.errors import ShapeProblem, TypeProblem, Unsupported
 from tilelang.frontend.builder import Builder
 from tilelang.frontend.describe import expr_text, place_text, shape_text, tile_text
 from tilelang.frontend.specs import value_name
+from tilelang.frontend.threads import refuse_thread
 from tilelang.ir.buffer import Buffer, Region
 from tilelang.ir.expr import Binary, Expr, Load, Select, is_const
 from tilelang.ir.types import Scope
@@ -28,6 +29,7 @@ def _check_expression(builder: Builder, node: Expr | Region, guarded: bool) -> N
     """`guarded`: whether the node may stay unevaluated, in which case an index that varies may be out of range."""
     from tilelang.ir.walk import children
 
+    refuse_thread(node)
     if isinstance(node, Load):
         check_element(builder, node, guarded)
     if isinstance(node, Binary) and node.op in ("//", "%") and is_const(node.b, 0):

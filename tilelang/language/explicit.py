@@ -19,10 +19,12 @@ from __future__ import annotations
 
 import dataclasses
 
-from tilelang.errors import TypeProblem
+from tilelang.errors import TypeProblem, Unsupported
 from tilelang.frontend import explicit
 from tilelang.frontend.builder import current
+from tilelang.frontend.threads import THREAD
 from tilelang.ir.buffer import Mbarriers
+from tilelang.ir.expr import Expr
 
 
 def alloc_barrier(arrive_count: object) -> Mbarriers:
@@ -57,6 +59,18 @@ def ws(*warp_group_idx: object) -> explicit.WarpgroupSpec:
 
 
 WarpSpecialize = ws
+
+
+def get_thread_binding(dim: int = 0) -> Expr:
+    """The number of the thread in its block, for conditions that divide whole warpgroups as T.ws does: `if tx < 128:`.
+
+    Raises Unsupported TL302 for another dimension, and where it is used for anything else."""
+    builder = current("T.get_thread_binding")
+    builder.require_kernel("T.get_thread_binding")
+    if dim != 0:
+        hint = "leave dim out: threads=(x, y) have one number, x fastest"
+        raise Unsupported(f"T.get_thread_binding(dim={dim!r}) is not there", code="TL302", hint=hint)
+    return THREAD
 
 
 def tma_copy(
@@ -136,6 +150,7 @@ __all__ = [
     "dec_max_nreg",
     "disable_warp_group_reg_alloc",
     "fence_proxy_async",
+    "get_thread_binding",
     "inc_max_nreg",
     "mbarrier_arrive",
     "mbarrier_wait_parity",

@@ -6,7 +6,7 @@ _NAMES = """
     empty const dynamic symbolic StridedTensor ptr make_tensor make_tensor_from_addr access_ptr SharedBuffer FragmentBuffer
     LocalBuffer alloc_global alloc_tmem alloc_cluster_barrier alloc_buffer alloc_reducer alloc_descriptor alloc_wgmma_desc
     alloc_tcgen05_smem_desc alloc_tcgen05_instr_desc alloc_tcgen05_instruction_desc Layout Fragment PartialFragment
-    annotate_ws_pipeline_depth annotate_compile_flags annotate_pass_configs get_thread_binding get_thread_bindings
+    annotate_ws_pipeline_depth annotate_compile_flags annotate_pass_configs get_thread_bindings
     get_block_binding get_block_bindings get_thread_extent get_thread_extents get_block_extent get_block_extents get_cluster_id
     get_cluster_ids get_cluster_dims get_cluster_extent get_cluster_extents get_cluster_size get_lane_idx get_warp_idx
     get_warp_idx_sync get_warp_group_idx thread_binding KernelLaunchFrame ClusterKernel CUDASourceCodeKernel Persistent
