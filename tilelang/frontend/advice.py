@@ -9,6 +9,7 @@ from tilelang.errors import Span
 _VALUE = "a value of the kernel"
 _WORDS = {
     "Buffer": "a buffer", "Mbarriers": "mbarriers", "Region": "a slice", "LoopSpec": "a loop", "ParallelSpec": "T.Parallel",
+    "GridSpec": "T.grid",
     **dict.fromkeys(
         ("Const", "Var", "Unary", "Binary", "Compare", "Select", "Cast", "Reinterpret", "Call", "Load"), _VALUE
     ),

@@ -16,7 +16,7 @@ global: a context variable holds the current builder, so threads and nested buil
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
@@ -25,7 +25,7 @@ from tilelang.frontend import plain
 from tilelang.frontend.dtypes import as_dtype, literal
 from tilelang.frontend.facts import Facts
 from tilelang.frontend.schedules import decide
-from tilelang.frontend.specs import KernelSpec, LoopSpec, ParallelSpec, as_shape, kernel_spec
+from tilelang.frontend.specs import GridSpec, KernelSpec, LoopSpec, ParallelSpec, as_shape, kernel_spec
 from tilelang.ir import tile
 from tilelang.ir.buffer import Buffer, Extent, Mbarriers, Region
 from tilelang.ir.expr import Const, Expr, Load, Var, compare, const
@@ -62,11 +62,12 @@ class Frame:
     """A block under construction.  `kind` is one of kernel, for, parallel, while, then, else, warpgroups (of T.ws), static
     (a loop over Python values, whose statements go to the block around it) or root (outside T.Kernel)."""
 
-    __slots__ = ("body", "has_jump", "is_open", "kind", "span")
+    __slots__ = ("body", "has_jump", "is_nested", "is_open", "kind", "span")
 
     def __init__(self, kind: str, body: list[tile.Stmt], span: Span | None) -> None:
         self.kind, self.body, self.span = kind, body, span
         self.is_open, self.has_jump = True, False
+        self.is_nested = False  # one of the loops of a T.grid of several
 
     @property
     def is_dynamic(self) -> bool:
@@ -269,10 +270,13 @@ class Builder:
         return axes, self.open("kernel")
 
     @contextmanager
-    def loop(self, spec: LoopSpec | ParallelSpec, *names: str) -> Iterator[Any]:
+    def loop(self, spec: LoopSpec | ParallelSpec | GridSpec, *names: str) -> Iterator[Any]:
         """`for names in spec`, its variable (or tuple of them, for several names) being the value of the `with`."""
         if isinstance(spec, ParallelSpec):
             yield from self._parallel(spec, names)
+            return
+        if isinstance(spec, GridSpec):
+            yield from self._grid(spec, names)
             return
         if spec.num_stages and self.inside("parallel"):
             raise TypeProblem("T.Pipelined cannot stand inside T.Parallel", code="TL219")
@@ -297,14 +301,16 @@ class Builder:
             body=body,
         )
 
+    def _grid(self, spec: GridSpec, names: tuple[str, ...]) -> Iterator[Any]:
+        with ExitStack() as loops:
+            points = []
+            for name, loop in zip(_axis_names("T.grid", names, len(spec.loops)), spec.loops, strict=True):
+                points.append(loops.enter_context(self.loop(loop, name)))
+                self.frames[-1].is_nested = len(spec.loops) > 1
+            yield tuple(points)
+
     def _parallel(self, spec: ParallelSpec, names: tuple[str, ...]) -> Iterator[Any]:
-        if len(names) > 1 and len(names) != len(spec.extents):
-            raise SyntaxProblem(f"T.Parallel has {len(spec.extents)} extents and {len(names)} names for them", code="TL118")
-        chosen = (
-            names
-            if len(names) == len(spec.extents)
-            else tuple(f"{names[0] if names else 'i'}{axis}" for axis in range(len(spec.extents)))
-        )
+        chosen = _axis_names("T.Parallel", names, len(spec.extents))
         points = tuple(Var(name, extent.dtype) for name, extent in zip(chosen, spec.extents, strict=True))
         for var, extent in zip(points, spec.extents, strict=True):
             self.facts.add_loop(var, const(0), extent, 1)
@@ -362,6 +368,13 @@ class Builder:
 
         warn_unwritten(kernel)
         return kernel
+
+
+def _axis_names(what: str, names: tuple[str, ...], rank: int) -> tuple[str, ...]:
+    """A name for each variable of a loop over a box, from one name for all of them or as many as there are."""
+    if len(names) > 1 and len(names) != rank:
+        raise SyntaxProblem(f"{what} has {rank} extents and {len(names)} names for them", code="TL118")
+    return names if len(names) == rank else tuple(f"{names[0] if names else 'i'}{axis}" for axis in range(rank))
 
 
 def truth(value: object) -> Expr | bool:

@@ -13,7 +13,7 @@ from tilelang.errors import KernelError, SyntaxProblem, TypeProblem
 from tilelang.frontend import plain
 from tilelang.frontend.builder import Builder, Frame, truth
 from tilelang.frontend.explicit import WarpgroupSpec
-from tilelang.frontend.specs import LoopSpec, ParallelSpec, loop_spec
+from tilelang.frontend.specs import GridSpec, LoopSpec, ParallelSpec, loop_spec
 from tilelang.frontend.threads import divided
 from tilelang.ir import tile
 from tilelang.ir.buffer import Buffer, Region
@@ -140,7 +140,7 @@ class Loops:
 
     def loop(self: Activation, pattern: object, iterable: object) -> Iterator[object]:  # type: ignore[misc]
         """The items of `for pattern in iterable`."""
-        if isinstance(iterable, (LoopSpec, ParallelSpec)):
+        if isinstance(iterable, (LoopSpec, ParallelSpec, GridSpec)):
             yield from _kernel_loop(self, pattern, iterable)
             return
         if isinstance(iterable, (Expr, Buffer, Region)):
@@ -170,11 +170,11 @@ class Loops:
         return _jump(self.builder, tile.Continue, "continue")
 
 
-def _kernel_loop(activation: Activation, pattern: object, spec: LoopSpec | ParallelSpec) -> Iterator[object]:
+def _kernel_loop(activation: Activation, pattern: object, spec: LoopSpec | ParallelSpec | GridSpec) -> Iterator[object]:
     names = pattern if isinstance(pattern, tuple) else (pattern,)
     if not all(isinstance(name, str) for name in names):
         raise SyntaxProblem("the variables of a kernel loop are plain names", code="TL118")
-    rank = len(spec.extents) if isinstance(spec, ParallelSpec) else 1
+    rank = 1 if isinstance(spec, LoopSpec) else len(spec.extents if isinstance(spec, ParallelSpec) else spec.loops)
     if isinstance(pattern, tuple) and len(names) != rank:
         raise SyntaxProblem(
             f"this loop has {rank} variable{'s' if rank > 1 else ''} and {len(names)} names for them", code="TL118"
@@ -204,6 +204,9 @@ def _jump(builder: Builder, kind: type[tile.Stmt], word: str) -> bool:
                 builder.close(frame)
             return True
         if frame.kind in ("for", "while"):
+            if frame.is_nested and kind is tile.Break:
+                hint = "write the loops one inside the other"
+                raise SyntaxProblem("break would leave only the innermost loop of T.grid", code="TL107", hint=hint)
             builder.emit(kind)
             frame.has_jump = True
             return False

@@ -99,6 +99,16 @@ class ParallelSpec:
 
 
 @dataclass(frozen=True, slots=True)
+class GridSpec:
+    """Loops inside each other, the last one innermost."""
+
+    loops: tuple[LoopSpec, ...]
+
+    def __iter__(self) -> Iterator[object]:
+        raise _outside("T.grid")
+
+
+@dataclass(frozen=True, slots=True)
 class KernelSpec:
     """The launch of a kernel: extents of 1 to 3 grid axes and the threads of a block."""
 
@@ -176,3 +186,10 @@ def parallel_spec(extents: tuple[object, ...]) -> ParallelSpec:
     if not extents:
         raise TypeProblem("T.Parallel needs at least one extent", code="TL216", hint="for i, j in T.Parallel(rows, columns):")
     return ParallelSpec(tuple(as_index(extent, f"extent {axis} of T.Parallel") for axis, extent in enumerate(extents)))
+
+
+def grid_spec(extents: tuple[object, ...]) -> GridSpec:
+    """A checked T.grid."""
+    if not extents:
+        raise TypeProblem("T.grid needs at least one extent", code="TL216", hint="for i, j in T.grid(rows, columns):")
+    return GridSpec(tuple(loop_spec(LoopKind.SERIAL, extent) for extent in extents))

@@ -150,8 +150,8 @@ class Reinterpret(Expr):
 
 @dataclass(frozen=True, slots=True)
 class Call(Expr):
-    """A function of values by name: the math functions exp exp2 log log2 sqrt rsqrt tanh sigmoid floor ceil abs, and in
-    device IR the pure helpers that `ir/device.py` lists."""
+    """A function of values by name: the math functions exp exp2 log log2 sqrt rsqrt tanh sigmoid sin cos erf floor ceil round (half
+    to even) trunc abs, and in device IR the pure helpers that `ir/device.py` lists."""
 
     fn: str
     args: tuple[Expr, ...]

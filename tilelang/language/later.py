@@ -10,7 +10,7 @@ _NAMES = """
     get_block_binding get_block_bindings get_thread_extent get_thread_extents get_block_extent get_block_extents get_cluster_id
     get_cluster_ids get_cluster_dims get_cluster_extent get_cluster_extents get_cluster_size get_lane_idx get_warp_idx
     get_warp_idx_sync get_warp_group_idx thread_binding KernelLaunchFrame ClusterKernel CUDASourceCodeKernel Persistent
-    PersistentTileScheduler BaseTileScheduler grid parallel WarpSpecializeFrame WSID WSPipeline WSRole WSSchedule WSScope WSSync
+    PersistentTileScheduler BaseTileScheduler parallel WarpSpecializeFrame WSID WSPipeline WSRole WSSchedule WSScope WSSync
     WSSyncKind WSInstr WSOpRef annotate_ws_schedule ws_op atomic_add atomic_addx2 atomic_addx4 atomic_max atomic_min atomic_or
     atomic_load atomic_store cumsum cummax reduce reduce_bitand reduce_bitor reduce_bitxor finalize_reducer reducer_init
     reducer_update warp_reduce_sum warp_reduce_max warp_reduce_min warp_reduce_bitand warp_reduce_bitor comm_reducer
@@ -26,10 +26,9 @@ _NAMES = """
     shfl_sync shuffle_elect any_sync all_sync ballot ballot_sync activemask match_any_sync match_all_sync tvm_warp_shuffle ldg32
     ldg64 ldg128 ldg256 stg32 stg64 stg128 stg256 lds32 lds64 lds128 sts32 sts64 sts128 call_extern call_intrin call_pure_extern
     call_kernel import_source evaluate attr print device_assert Assert rng_init rng_rand rng_rand_float index_to_coordinates
-    align_up meta_class inline get_let_value has_let_value loop_break sin cos tan asin acos atan atan2 sinh cosh asinh acosh
-    atanh erf exp10 log10 log1p fmod round trunc nearbyint isnan isinf isfinite hypot copysign ldexp popcount clz bitwise_not
-    fma fmul fabs Select ieee_add ieee_sub ieee_mul ieee_fmaf ieee_frcp ieee_fsqrt ieee_frsqrt ieee_fdiv fast_rcp abs2 add2 sub2
-    mul2 fma2 max2 min2 handle match_buffer decl_buffer sblock block reads writes func_attr launch_thread let Let While If Then
-    Else Range Ramp Broadcast Shuffle Var PrimExpr PrimFunc JITFunc
+    align_up meta_class inline get_let_value has_let_value loop_break tan asin acos atan atan2 sinh cosh asinh acosh atanh exp10
+    log10 log1p fmod hypot copysign ldexp popcount clz fma fmul ieee_add ieee_sub ieee_mul ieee_fmaf ieee_frcp ieee_fsqrt
+    ieee_frsqrt ieee_fdiv fast_rcp abs2 add2 sub2 mul2 fma2 max2 min2 handle match_buffer decl_buffer sblock block reads writes
+    func_attr launch_thread let Let While If Then Else Range Ramp Broadcast Shuffle Var PrimExpr PrimFunc JITFunc
 """
 NAMES = frozenset(_NAMES.split())

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tilelang.frontend.schedules import schedule
-from tilelang.frontend.specs import LoopSpec, ParallelSpec, loop_spec, parallel_spec
+from tilelang.frontend.specs import GridSpec, LoopSpec, ParallelSpec, grid_spec, loop_spec, parallel_spec
 from tilelang.ir.types import LoopKind
 
 
@@ -30,9 +30,15 @@ def unroll(
     return loop_spec(LoopKind.UNROLL, start, stop, step)
 
 
+Unroll = unroll
+
+
 def vectorized(start: object, stop: object = None, *, annotations: object = None) -> LoopSpec:
     """A loop meant to become one vector access."""
     return loop_spec(LoopKind.VECTORIZED, start, stop)
+
+
+Vectorized = vectorized
 
 
 def Pipelined(
@@ -64,4 +70,9 @@ def Parallel(
     return parallel_spec(extents)
 
 
-__all__ = ["Parallel", "Pipelined", "Serial", "serial", "unroll", "vectorized"]
+def grid(*extents: object) -> GridSpec:
+    """`for i, j in T.grid(rows, columns)`: serial loops inside each other, the last one innermost."""
+    return grid_spec(extents)
+
+
+__all__ = ["Parallel", "Pipelined", "Serial", "Unroll", "Vectorized", "grid", "serial", "unroll", "vectorized"]

@@ -4,13 +4,15 @@
 from __future__ import annotations
 
 import builtins
+import math
+from collections.abc import Callable
 
 from tilelang.errors import TypeProblem
 from tilelang.frontend.dtypes import as_dtype
 from tilelang.frontend.expressions import choose, is_dynamic
 from tilelang.ir import expr
 from tilelang.ir.buffer import Buffer, Region
-from tilelang.ir.expr import FLOAT32, Call, Const, Expr, Reinterpret, as_expr, binary, convert
+from tilelang.ir.expr import FLOAT32, Call, Const, Expr, Reinterpret, as_expr, binary, convert, is_const
 from tilelang.ir.types import DType
 
 
@@ -81,6 +83,21 @@ def sigmoid(x: object) -> Expr:
     return _float_call("sigmoid", x)
 
 
+def sin(x: object) -> Expr:
+    """The sine of x in radians."""
+    return _float_call("sin", x)
+
+
+def cos(x: object) -> Expr:
+    """The cosine of x in radians."""
+    return _float_call("cos", x)
+
+
+def erf(x: object) -> Expr:
+    """The error function, 2 / sqrt(pi) times the integral of exp(-t * t) from 0 to x."""
+    return _float_call("erf", x)
+
+
 def floor(x: object) -> Expr:
     """The largest whole number not above x, in x's dtype; an integer is returned as it is."""
     return _rounded("floor", x)
@@ -89,6 +106,50 @@ def floor(x: object) -> Expr:
 def ceil(x: object) -> Expr:
     """The smallest whole number not below x, in x's dtype; an integer is returned as it is."""
     return _rounded("ceil", x)
+
+
+def round(x: object) -> Expr:  # noqa: A001
+    """The nearest whole number, the even one of two, in x's dtype; an integer is returned as it is."""
+    return _rounded("round", x)
+
+
+nearbyint = round
+
+
+def trunc(x: object) -> Expr:
+    """x without its fraction, in x's dtype; an integer is returned as it is."""
+    return _rounded("trunc", x)
+
+
+def isnan(x: object) -> Expr:
+    """Whether x is not a number."""
+    operand = _scalar(x, "T.isnan")
+    if not operand.dtype.is_float or is_const(operand):
+        return _known(operand, math.isnan)
+    return expr.compare("!=", operand, operand)
+
+
+def isinf(x: object) -> Expr:
+    """Whether x is an infinity of either sign."""
+    operand = _scalar(x, "T.isinf")
+    if not operand.dtype.is_float or operand.dtype == "float8_e4m3fn" or is_const(operand):
+        return _known(operand, math.isinf)
+    return expr.compare("==", abs(operand), infinity(operand.dtype))
+
+
+def isfinite(x: object) -> Expr:
+    """Whether x is neither an infinity nor not a number."""
+    operand = _scalar(x, "T.isfinite")
+    if not operand.dtype.is_float or is_const(operand):
+        return _known(operand, math.isfinite)
+    if operand.dtype == "float8_e4m3fn":
+        return expr.compare("==", operand, operand)
+    return expr.compare("<", abs(operand), infinity(operand.dtype))
+
+
+def _known(operand: Expr, test: Callable[[float], bool]) -> Const:
+    """`test` of a number, or of an operand that cannot be anything but finite."""
+    return Const(test(operand.value) if isinstance(operand, Const) else test(0.0), expr.BOOL)
 
 
 def _rounded(fn: str, value: object) -> Expr:
@@ -100,6 +161,9 @@ def abs(x: object) -> Expr:  # noqa: A001 - the language's own name
     """The absolute value, in x's dtype."""
     operand = _scalar(x, "T.abs")
     return operand if operand.dtype.kind in ("uint", "bool") else Call("abs", (operand,), operand.dtype)
+
+
+fabs = abs
 
 
 def _pair(what: str, a: object, b: object) -> tuple[Expr, Expr]:
@@ -206,6 +270,14 @@ def bitwise_xor(x: object, y: object) -> Expr:
     return _bits("^", "T.bitwise_xor", x, y)
 
 
+def bitwise_not(x: object) -> Expr:
+    """~x, which is -x - 1 for a signed integer."""
+    operand = _scalar(x, "T.bitwise_not")
+    if operand.dtype.is_float:
+        raise _problem(f"T.bitwise_not works on integers, not {operand.dtype}", code="TL213")
+    return ~operand
+
+
 def cast(value: object, dtype: object, round: str = "", sat: bool = True, rbits: object = None) -> Expr:  # noqa: A002
     """`value` converted to `dtype`, rounded to nearest even; a float becomes an integer by truncation, saturating."""
     target = as_dtype(dtype)
@@ -244,8 +316,14 @@ def if_then_else(cond: object, t: object, f: object) -> Expr:
     return choose(cond, t, f)  # type: ignore[return-value]
 
 
+def Select(condition: object, true_value: object, false_value: object, span: object = None) -> Expr:
+    """As `if_then_else`."""
+    return if_then_else(condition, true_value, false_value)
+
+
 __all__ = [
-    "Cast", "abs", "bitwise_and", "bitwise_or", "bitwise_xor", "cast", "cdiv", "ceil", "ceildiv", "clamp", "exp", "exp2", "floor",
-    "floordiv", "floormod", "if_then_else", "infinity", "log", "log2", "max", "min", "pow", "reinterpret", "rsqrt", "shift_left",
-    "shift_right", "sigmoid", "sqrt", "tanh",
+    "Cast", "Select", "abs", "bitwise_and", "bitwise_not", "bitwise_or", "bitwise_xor", "cast", "cdiv", "ceil", "ceildiv",
+    "clamp", "cos", "erf", "exp", "exp2", "fabs", "floor", "floordiv", "floormod", "if_then_else", "infinity", "isfinite",
+    "isinf", "isnan", "log", "log2", "max", "min", "nearbyint", "pow", "reinterpret", "round", "rsqrt", "shift_left",
+    "shift_right", "sigmoid", "sin", "sqrt", "tanh", "trunc",
 ]  # fmt: skip

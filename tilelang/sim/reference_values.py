@@ -12,6 +12,7 @@ Nothing here raises for a value; callers run under `np.errstate(all="ignore")`.
 """
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -163,7 +164,7 @@ def call(fn: str, args: Sequence[tuple[Value, DType]], dtype: DType) -> Value:
     if function is None:
         raise Unsupported(f"the function {fn} has no meaning on the CPU yet", code="TL370", hint=f"there are {', '.join(MATH)}")
     value, source = args[0]
-    if not source.is_float and fn in ("floor", "ceil", "abs"):
+    if not source.is_float and fn in ("floor", "ceil", "round", "trunc", "abs"):
         return convert(np.abs(value) if fn == "abs" and source != "bool" else value, source, dtype)
     return convert(function(convert(value, source, _F64)), _F64, dtype)
 
@@ -212,6 +213,11 @@ def _shift_right(a: Value, b: Value) -> Value:
     return shifted if a.dtype.kind == "i" else np.where(inside, shifted, zero)
 
 
+def _error_function(value: Value) -> Value:
+    """erf, which NumPy lacks, by C's."""
+    return np.vectorize(math.erf, otypes=[np.float64])(value)[()]
+
+
 _FLOAT: dict[str, Callable[[Value, Value], Value]] = {
     "+": np.add, "-": np.subtract, "*": np.multiply, "/": np.divide, "//": np.floor_divide, "%": np.mod,
     "min": minimum, "max": maximum, "pow": _float_power,
@@ -226,4 +232,5 @@ _COMPARE: dict[str, Callable[[Value, Value], Value]] = {
 MATH: dict[str, Callable[[Value], Value]] = {
     "exp": np.exp, "exp2": np.exp2, "log": np.log, "log2": np.log2, "sqrt": np.sqrt, "rsqrt": lambda x: 1.0 / np.sqrt(x),
     "tanh": np.tanh, "sigmoid": lambda x: 1.0 / (1.0 + np.exp(-x)), "floor": np.floor, "ceil": np.ceil, "abs": np.abs,
+    "round": np.rint, "trunc": np.trunc, "sin": np.sin, "cos": np.cos, "erf": _error_function,
 }  # fmt: skip

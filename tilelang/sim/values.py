@@ -7,6 +7,7 @@ reported, unsigned arithmetic wraps.  16- and 8-bit floats are computed in float
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any, Protocol
 
@@ -302,6 +303,8 @@ _MATH: dict[str, Callable[[Value], Value]] = {
     "ceil": np.ceil, "abs": np.abs,
     "rsqrt": lambda x: (1 / np.sqrt(x)).astype(x.dtype),
     "sigmoid": lambda x: (1 / (1 + np.exp(-x))).astype(x.dtype),
+    "round": np.rint, "trunc": np.trunc, "sin": np.sin, "cos": np.cos,
+    "erf": lambda x: np.vectorize(math.erf, otypes=[np.float64])(x).astype(x.dtype)[()],
 }  # fmt: skip
 _HELPERS: dict[str, Callable[[ex.Call, Lanes], Value]] = {
     "pack": _pack, "swizzle": _swizzle, "descriptor_low": _descriptor_low, "matrix_descriptor": _matrix_descriptor,
