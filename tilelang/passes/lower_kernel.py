@@ -51,7 +51,7 @@ def _title(kernel: tile.Kernel, plans: Plans, target: Target) -> str:
 
 def title_lines(kernel: tile.Kernel, plans: Plans, target: Target, threads: str, mbarriers: int) -> str:
     """What the text of a kernel begins with."""
-    where = f" ({kernel.span.file.replace(chr(92), '/').rsplit('/', 1)[-1]}:{kernel.span.line})" if kernel.span else ""
+    where = f" ({kernel.span.short})" if kernel.span else ""
     grid = " x ".join(str(axis.extent) for axis in kernel.grid)
     blocks = plans.roles.min_blocks_per_sm
     return (

@@ -1,12 +1,11 @@
-"""What lowered statements are wrapped in: unrolled loops around them, the declarations that they need in front."""
+"""Unrolled loops around lowered statements."""
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from tilelang.errors import Span
 from tilelang.ir import device as d
 from tilelang.ir.expr import Var
-from tilelang.ir.walk import walk
 
 
 def unrolled(body: d.Body, loops: Sequence[tuple[Var, int]], span: Span | None) -> d.Body:
@@ -16,12 +15,3 @@ def unrolled(body: d.Body, loops: Sequence[tuple[Var, int]], span: Span | None) 
         if count > 1:
             body = (d.Unroll(var=var, count=count, body=body, span=span),)
     return body
-
-
-def used(declarations: Iterable[d.Declare], body: d.Body) -> d.Body:
-    """The declarations whose variables the body names, itself or by way of one another."""
-    kept: d.Body = ()
-    for stmt in reversed(tuple(declarations)):
-        if any(node is stmt.var for node in walk((*kept, *body))):
-            kept = (stmt, *kept)
-    return kept

@@ -5,6 +5,7 @@ from tilelang.ir import device as d
 from tilelang.ir import tile
 from tilelang.ir.device import BLOCK_IDX
 from tilelang.ir.expr import INT32, Const, Expr, Var, binary
+from tilelang.passes.lower_arith import times
 from tilelang.passes.plans import BlockOrder
 
 
@@ -15,10 +16,10 @@ def lower_order(kernel: tile.Kernel, order: BlockOrder | None) -> d.Body:
     x, y = (axis.var for axis in kernel.grid)
     block, first, place, rows = (Var(name, INT32) for name in ("block", "first_row", "place", "rows"))
     tiles = order.group_rows * order.columns
-    number = binary("+", binary("*", BLOCK_IDX[1], order.columns), BLOCK_IDX[0])
+    number = binary("+", times(BLOCK_IDX[1], order.columns), BLOCK_IDX[0])
     declared: list[d.Stmt] = [
         d.Declare(var=block, value=number, text=f"tiles in groups of {order.group_rows} rows, down the rows first, for the L2 cache"),
-        d.Declare(var=first, value=binary("*", binary("//", block, tiles), order.group_rows)),
+        d.Declare(var=first, value=times(binary("//", block, tiles), order.group_rows)),
         d.Declare(var=place, value=binary("%", block, tiles)),
     ]
     height: Expr = Const(order.group_rows) if order.rows % order.group_rows == 0 else rows

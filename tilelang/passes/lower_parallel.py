@@ -16,7 +16,7 @@ from tilelang.passes.access import reads, statements, writes
 from tilelang.passes.infer_layouts import element_accesses, loop_accesses
 from tilelang.passes.lower_arith import add, all_of, times
 from tilelang.passes.lower_context import Context
-from tilelang.passes.lower_loops import unrolled, used
+from tilelang.passes.lower_loops import unrolled
 from tilelang.passes.lower_points import Points, walk_points
 from tilelang.passes.lower_values import Values
 
@@ -33,7 +33,7 @@ def lower_parallel(loop: tile.Parallel, context: Context) -> d.Body:
     else:
         inner = _statements(loop.body, dataclasses.replace(points, valid=all_of([points.valid, owner])), context)
     body = unrolled((*declare, *inner), [(var, count) for var, count, _ in walk.turns], loop.span)
-    return (*used(walk.declare, body), *body)
+    return (*walk.declare, *body)
 
 
 def _is_part(loop: tile.Parallel) -> bool:

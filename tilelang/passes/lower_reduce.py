@@ -20,7 +20,7 @@ from tilelang.ir.types import DType, ReduceKind, promote
 from tilelang.layout.digits import WARP_THREADS, Axis, Layout
 from tilelang.passes.lower_arith import add, powers_of_two, quotient, remainder, times, unsigned
 from tilelang.passes.lower_context import Context
-from tilelang.passes.lower_loops import unrolled, used
+from tilelang.passes.lower_loops import unrolled
 from tilelang.passes.lower_points import Points, Walk, walk_points
 from tilelang.passes.lower_values import Values
 
@@ -72,7 +72,7 @@ def lower_reduce(reduce: tile.Reduce, context: Context, scratch: d.SharedArray |
     kept = [(var, count) for var, count, dim in walk.turns if dim != reduce.dim]
     across = scratch is not None
     body = _through_shared(fold, kept, scratch, barrier) if across else unrolled(_rows(fold), kept, reduce.span)
-    return (*used(walk.declare, body), *body)
+    return (*walk.declare, *body)
 
 
 def _fold_dtype(reduce: tile.Reduce) -> DType:

@@ -53,7 +53,7 @@ def plan_copies(
     kernel: Kernel, shared: Mapping[Buffer, PanelLayout], accumulators: Mapping[Buffer, GemmPlan],
     alignments: Mapping[Buffer, int], options: Options,
 ) -> CopyPlans:  # fmt: skip
-    """A plan for every copy; shared buffers that no gemm reads get their layouts here, too.  `alignments`: of tensors whose
+    """A plan for every copy, and the layouts of the shared buffers that instructions read or write.  `alignments`: of tensors whose
     address is no multiple of 16 bytes, in bytes."""
     every = tuple(statements(kernel.body))
     read_back = {b for stmt in every for b in writes(stmt)} & {b for stmt in every for b in reads(stmt)}
@@ -66,9 +66,6 @@ def plan_copies(
             if isinstance(copy, TmaCopy) and plans[copy].kind is CopyKind.ELEMENTWISE:
                 raise _cannot(copy, why_not)
             decisions.append(_decision(copy, plans[copy], why_not))
-    for buffer in kernel.buffers:
-        if buffer.scope is Scope.SHARED and buffer.view_of is None:
-            state.layouts.setdefault(buffer, default_layout(buffer))
     return CopyPlans(plans, state.layouts, tuple(decisions))
 
 

@@ -12,22 +12,21 @@ from dataclasses import dataclass
 from tilelang.errors import Span, Unsupported
 from tilelang.ir import tile
 from tilelang.ir.buffer import Buffer
-from tilelang.ir.tile import Body, Copy, Kernel, Stmt
-from tilelang.ir.types import Scope
+from tilelang.ir.tile import Body, Kernel, Stmt
 from tilelang.passes.allocate_shared import allocate_shared
-from tilelang.passes.infer_layouts import Inference, RelayoutWanted, infer_layouts
+from tilelang.passes.infer_layouts import Inference, infer_layouts
 from tilelang.passes.options import Options
-from tilelang.passes.plan_copy import default_layout, plan_copies
+from tilelang.passes.plan_copy import plan_copies
 from tilelang.passes.plan_gemm import GemmPlans, plan_gemms
 from tilelang.passes.plan_order import plan_order
 from tilelang.passes.plan_register_hints import plan_registers_by_hand
 from tilelang.passes.plan_registers import plan_registers
 from tilelang.passes.plan_schedule import plan_clears, plan_ordered_stores
 from tilelang.passes.plan_sync_by_hand import plan_sync_by_hand
-from tilelang.passes.plans import CopyKind, CopyPlan, Plans
+from tilelang.passes.plans import Plans
+from tilelang.passes.settle import layouts_of_shared, settle_layouts, whole_statements
 from tilelang.passes.teams import Team, by_team, roles_of, whole_block
 from tilelang.passes.transform_elementwise import transform_elementwise
-from tilelang.passes.transform_relayout import transform_relayout
 from tilelang.passes.transform_teams import transform_teams
 from tilelang.target import Target
 from tilelang.trace import Decision, Rejection
@@ -58,13 +57,10 @@ def plan_explicit(
     gemms = _plan_gemms(kernel, block, target)
     copied = plan_copies(kernel, gemms.shared, gemms.accumulators, alignments, options)
     clears, clear_reasons = plan_clears(kernel)
-    whole = _whole(copied.copies) | {clear.fill for clear in clears}
-    shaped, layouts, relayouts = _settle(kernel, transform_elementwise(body, whole), block, gemms)
+    loops = transform_elementwise(body, whole_statements(copied.copies, clears))
+    shaped, layouts, relayouts = settle_layouts(kernel, loops, lambda body: _infer(kernel, body, block, gemms))
     fragments = {buffer: demand.layout for buffer, demand in layouts.fragments.items()}
-    shared_layouts = {
-        b: copied.shared_layouts.get(b) or default_layout(b)
-        for b in shaped.buffers if b.scope is Scope.SHARED and b.view_of is None
-    }  # fmt: skip
+    shared_layouts = layouts_of_shared(shaped, copied.shared_layouts)
     registers = plan_registers(shaped.body, fragments, layouts.loops, gemms.accumulators)
     shared, shared_reasons = allocate_shared(shaped, shared_layouts, (), copied.copies, fragments, target)
     roles = roles_of(shaped.body, block)
@@ -86,10 +82,6 @@ def plan_explicit(
     reasons = (gemms.decisions, copied.decisions, (by_hand,), relayouts, layouts.decisions(), clear_reasons, shared_reasons,
                (handed_out.decision,), order_reasons)  # fmt: skip
     return explicit, tuple(decision for group in reasons for decision in group)
-
-
-def _whole(copies: Mapping[Copy, CopyPlan]) -> set[Stmt]:
-    return {copy for copy, found in copies.items() if found.kind is not CopyKind.ELEMENTWISE}
 
 
 def _teams(body: Body, block: Team) -> list[Team]:
@@ -131,20 +123,6 @@ def _widest(body: Body, block: Team, role: Team, gemms: GemmPlans) -> int:
 
 
 # ---- layouts ------------------------------------------------------------------------------------------------------------------
-
-
-def _settle(kernel: Kernel, body: Body, block: Team, gemms: GemmPlans) -> tuple[Kernel, Inference, list[Decision]]:
-    """The kernel with fragments passing through shared memory where a loop needs them in another layout, and all layouts."""
-    staged: list[Buffer] = []
-    decisions: list[Decision] = []
-    while True:
-        try:
-            layouts = _infer(kernel, body, block, gemms)
-            return dataclasses.replace(kernel, body=body, buffers=(*kernel.buffers, *staged)), layouts, decisions
-        except RelayoutWanted as wanted:
-            body, copy = transform_relayout(body, wanted.loop, wanted.buffer)
-            staged.append(copy)
-            decisions.append(wanted.decision)
 
 
 def _infer(kernel: Kernel, body: Body, block: Team, gemms: GemmPlans) -> Inference:

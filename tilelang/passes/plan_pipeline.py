@@ -26,11 +26,12 @@ from tilelang.trace import Decision, Rejection
 
 @dataclass(frozen=True, slots=True)
 class ChannelPlan:
-    """The channels, the loads that cannot travel ahead with the reason, and the decisions."""
+    """The channels, the loads that cannot travel ahead with the reason, and the decisions about either."""
 
     channels: tuple[Channel, ...]
     demoted: Mapping[Copy, Rejection]
     decisions: tuple[Decision, ...]
+    demotions: tuple[Decision, ...]
 
 
 def plan_channels(kernel: Kernel, copies: Mapping[Copy, CopyPlan], options: Options) -> ChannelPlan:
@@ -44,12 +45,11 @@ def plan_channels(kernel: Kernel, copies: Mapping[Copy, CopyPlan], options: Opti
             found.setdefault(key, []).append((site, _stages(context)))
     _split_overlapping(found, demoted)
     channels = tuple(_channel(buffers, sites, copies, len(found)) for buffers, sites in found.items())
-    decisions = [_decision(channel) for channel in channels]
-    decisions += [
+    demotions = tuple(
         Decision(copy.span, f"load of {copy.dst.buffer.name}", "where it is written, by the consumers", rejected=(why_not,))
         for copy, why_not in demoted.items()
-    ]
-    return ChannelPlan(channels, demoted, tuple(decisions))
+    )
+    return ChannelPlan(channels, demoted, tuple(_decision(channel) for channel in channels), demotions)
 
 
 def _channel(

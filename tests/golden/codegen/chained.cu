@@ -29,7 +29,6 @@ kernel_kernel(const __grid_constant__ CUtensorMap Q_desc,  // Q: float16 64 x 32
   __shared__ __align__(8) uint64_t V_s_empty[2];  // every consumer warp is done with the slot
   const int thread = threadIdx.x;
   const int warp = __shfl_sync(0xffffffff, threadIdx.x / 32, 0);
-  const int bx = int(blockIdx.x);
   if (warp == 0 && tl::elect_one()) {
     tl::mbarrier_init(Q_s_full[0], 1);
     tl::mbarrier_init(Q_s_empty[0], 4);

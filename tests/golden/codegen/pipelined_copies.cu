@@ -13,7 +13,6 @@ kernel_kernel(const __grid_constant__ CUtensorMap A_desc,  // A: float16 80 x 64
   __shared__ __align__(8) uint64_t full[3];  // the slot's bytes have landed
   __shared__ __align__(8) uint64_t empty[3];  // every consumer warp is done with the slot
   const int warp = __shfl_sync(0xffffffff, threadIdx.x / 32, 0);
-  const int bx = int(blockIdx.x);
   if (warp == 0 && tl::elect_one()) {
     tl::mbarrier_init(full[0], 1);
     tl::mbarrier_init(full[1], 1);

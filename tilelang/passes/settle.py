@@ -1,0 +1,48 @@
+"""Statements and layouts brought in step: what a pass plans for a loop can change the loops there are.
+
+A fragment that one loop needs in another layout than it has passes through shared memory there; that makes new loops, whose
+layouts are to be inferred in turn.
+"""
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterable, Mapping
+
+from tilelang.ir.buffer import Buffer
+from tilelang.ir.tile import Body, Copy, Kernel, Stmt
+from tilelang.ir.types import Scope
+from tilelang.layout.swizzle import PanelLayout
+from tilelang.passes.infer_layouts import Inference, RelayoutWanted
+from tilelang.passes.plan_copy import default_layout
+from tilelang.passes.plans import Clear, CopyKind, CopyPlan
+from tilelang.passes.transform_relayout import transform_relayout
+from tilelang.trace import Decision
+
+
+def settle_layouts(
+    kernel: Kernel, body: Body, infer: Callable[[Body], Inference]
+) -> tuple[Kernel, Inference, tuple[Decision, ...]]:
+    """The kernel with `body`, in which fragments pass through shared memory where they must; the layouts that `infer` finds for
+    it; and a decision for each passage.  Raises what `infer` raises."""
+    staged: list[Buffer] = []
+    decisions: list[Decision] = []
+    while True:
+        try:
+            layouts = infer(body)
+            return dataclasses.replace(kernel, body=body, buffers=(*kernel.buffers, *staged)), layouts, tuple(decisions)
+        except RelayoutWanted as wanted:
+            body, copy = transform_relayout(body, wanted.loop, wanted.buffer)
+            staged.append(copy)
+            decisions.append(wanted.decision)
+
+
+def whole_statements(copies: Mapping[Copy, CopyPlan], clears: Iterable[Clear]) -> set[Stmt]:
+    """The copies and fills that stay what they are: an instruction does them as a whole, or nobody needs to."""
+    kept: set[Stmt] = {copy for copy, found in copies.items() if found.kind is not CopyKind.ELEMENTWISE}
+    return kept | {clear.fill for clear in clears}
+
+
+def layouts_of_shared(kernel: Kernel, known: Mapping[Buffer, PanelLayout]) -> dict[Buffer, PanelLayout]:
+    """A layout for every shared buffer that is no view: the known one, or the default."""
+    stored = (buffer for buffer in kernel.buffers if buffer.scope is Scope.SHARED and buffer.view_of is None)
+    return {buffer: known.get(buffer) or default_layout(buffer) for buffer in stored}
