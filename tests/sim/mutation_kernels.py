@@ -130,6 +130,27 @@ def persistent_scaled(s: Shape) -> Kernel:
     return kernel
 
 
+def overwriting(s: Shape) -> Kernel:
+    """Every tile goes to the same place, so that the last one must win."""
+
+    @T.prim_func
+    def kernel(
+        A: T.Tensor((s.tiles * M, s.trips * K), "float16"), B: T.Tensor((s.trips * K, N), "float16"), C: T.Tensor((M, N), "float32"),
+    ):  # fmt: skip
+        with T.Kernel(1, threads=128) as bx:
+            A_s, B_s = T.alloc_shared((M, K), "float16"), T.alloc_shared((K, N), "float16")
+            acc = T.alloc_fragment((M, N), "float32")
+            for t in T.serial(s.tiles):
+                T.clear(acc)
+                for k in T.Pipelined(s.trips, num_stages=s.stages):
+                    T.copy(A[t * M, k * K], A_s)
+                    T.copy(B[k * K, bx * N], B_s)
+                    T.gemm(A_s, B_s, acc)
+                T.copy(acc, C[bx * M, 0])
+
+    return kernel
+
+
 def two_gemms(s: Shape) -> Kernel:
     """Two products an iteration that share an operand."""
 
@@ -338,7 +359,11 @@ def _rings(s: Shape, *prefixes: str, resident: str = "") -> dict[str, Ring]:
     return rings | ({resident: Ring(1, 1)} if resident else {})
 
 
-def _persistent_facts(s: Shape) -> Facts:
+_APART: tuple[Match, bool] = (_of(d.BulkWaitGroup, "delete", "pending+1", "later"), True)
+"""Stores of one block go to different places, so that the next need not wait until one has been written."""
+
+
+def _persistent_facts(s: Shape, apart: bool = True) -> Facts:
     """The first barrier of the epilogue keeps the store of the tile before from being overwritten.  With more k steps than
     stages a slot is released, after that store, and filled again before the epilogue: the barrier is not needed then."""
     unneeded = s.tiles == 1 or s.trips > s.stages
@@ -346,6 +371,7 @@ def _persistent_facts(s: Shape) -> Facts:
         (_of(d.NamedBarrierSync, "delete", index=0), unneeded),
         (_of(d.NamedBarrierSync, "later", passed="Unroll"), unneeded),
         (_of(d.NamedBarrierSync, "earlier"), True),
+        (_APART[0], apart or s.tiles == 1),
     ))  # fmt: skip
 
 
@@ -353,6 +379,7 @@ def _resident_facts(s: Shape) -> Facts:
     """The first barrier of the store keeps the one of the iteration before from being overwritten."""
     once = s.trips == 1
     return Facts(_rings(s, "B_s_", resident="Q_s_"), (
+        _APART,
         (_of(d.NamedBarrierSync, "delete", index=0), once),
         (_of(d.NamedBarrierSync, "later", passed="Unroll"), once),
     ))  # fmt: skip
@@ -397,8 +424,7 @@ def _chained_facts(s: Shape) -> Facts:
 
 
 def _pipelined_copies_facts(s: Shape) -> Facts:
-    """The lane that issues the store is the one that releases the slot."""
-    return Facts(_rings(s, ""), ((_of(d.SyncWarp, "delete", "earlier", "later"), True),))
+    return Facts(_rings(s, ""), (_APART,))
 
 
 def _transpose_facts(s: Shape) -> Facts:
@@ -429,6 +455,7 @@ SUBJECTS: dict[str, Subject] = {
     "gemm_two_warpgroups": Subject(gemm_two_warpgroups, PIPELINED, _plain_facts),
     "persistent": Subject(persistent, PERSISTENT, _persistent_facts),
     "persistent_scaled": Subject(persistent_scaled, PERSISTENT, _persistent_facts),
+    "overwriting": Subject(overwriting, PERSISTENT, lambda s: _persistent_facts(s, apart=False)),
     "two_gemms": Subject(two_gemms, PIPELINED, _two_gemms_facts),
     "two_loops": Subject(two_loops, PIPELINED, _two_loops_facts),
     "resident": Subject(resident, PIPELINED, _resident_facts),

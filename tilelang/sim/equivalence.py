@@ -188,6 +188,8 @@ _MOVES: dict[tuple[type[d.Stmt], str], Callable[[Mutant, Facts], bool]] = {
     (d.MbarrierExpectTx, "TmaLoad"): _always,
     (d.RingAdvance, "TmaLoad"): _one_slot,
     (d.MbarrierArrive, "RingAdvance"): _arrival_past_advance,
+    (d.MbarrierArrive, "Elected"): _not_reused,
+    (d.MbarrierArrive, "For"): _not_reused,
     (d.RingAdvance, "MbarrierWait"): _another_ring,
     (d.RingAdvance, "MbarrierArrive"): _another_ring,
     (d.RingAdvance, "NamedBarrierSync"): _always,

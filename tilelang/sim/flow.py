@@ -150,6 +150,7 @@ _DECIDES: dict[type[d.Stmt], tuple[str, Callable[[Any], tuple[Expr | None, ...]]
     d.MbarrierWait: ("a barrier's phase", lambda stmt: (stmt.parity, stmt.barrier.index)),
     d.MbarrierArrive: ("a barrier's number", lambda stmt: (stmt.barrier.index,)),
     d.MbarrierExpectTx: ("a barrier's number", lambda stmt: (stmt.barrier.index,)),
+    d.MbarrierAddTx: ("a barrier's number", lambda stmt: (stmt.barrier.index,)),
     d.MbarrierInit: ("a barrier's number", lambda stmt: (stmt.barrier.index,)),
     d.TmaLoad: ("the place of a copy", lambda stmt: (stmt.address, stmt.barrier.index, *stmt.coordinates)),
     d.TmaStore: ("the place of a copy", lambda stmt: (stmt.address, *stmt.coordinates)),

@@ -22,8 +22,8 @@ from tilelang.ir.walk import rewrite, walk
 Replacement = tuple[d.Stmt, ...]
 
 _DELETED = (
-    d.MbarrierInit, d.FenceMbarrierInit, d.MbarrierExpectTx, d.MbarrierArrive, d.MbarrierWait, d.SyncThreads, d.SyncWarp,
-    d.NamedBarrierSync, d.BulkCommitGroup, d.BulkWaitGroupRead, d.FenceProxyAsync, d.WgmmaFence, d.WgmmaCommitGroup,
+    d.MbarrierInit, d.FenceMbarrierInit, d.MbarrierExpectTx, d.MbarrierAddTx, d.MbarrierArrive, d.MbarrierWait, d.SyncThreads,
+    d.SyncWarp, d.NamedBarrierSync, d.BulkCommitGroup, d.BulkWaitGroupRead, d.BulkWaitGroup, d.FenceProxyAsync, d.WgmmaFence, d.WgmmaCommitGroup,
     d.WgmmaWaitGroup, d.RingAdvance, d.SetMaxRegisters,
 )  # fmt: skip
 _MOVED = tuple(kind for kind in _DELETED if kind is not d.SetMaxRegisters)
@@ -102,7 +102,7 @@ def _near(body: d.Body, at: int) -> str:
 
 def _changes(stmt: d.Stmt) -> Iterator[tuple[str, d.Stmt]]:
     """Other forms of a statement, each with one number of its synchronisation off."""
-    if isinstance(stmt, (d.MbarrierWait, d.MbarrierArrive, d.MbarrierExpectTx, d.TmaLoad)):
+    if isinstance(stmt, (d.MbarrierWait, d.MbarrierArrive, d.MbarrierExpectTx, d.MbarrierAddTx, d.TmaLoad)):
         count = stmt.barrier.array.count
         for step in dict.fromkeys((1 % count, (count - 1) % count)):
             if step:
@@ -110,10 +110,10 @@ def _changes(stmt: d.Stmt) -> Iterator[tuple[str, d.Stmt]]:
                 yield sign, dataclasses.replace(stmt, barrier=_shifted(stmt.barrier, step))
     if isinstance(stmt, d.MbarrierWait):
         yield "parity", dataclasses.replace(stmt, parity=Binary("^", stmt.parity, u32(1)))
-    if isinstance(stmt, d.MbarrierExpectTx):
+    if isinstance(stmt, (d.MbarrierExpectTx, d.MbarrierAddTx)):
         yield "tx+16", dataclasses.replace(stmt, bytes=stmt.bytes + 16)
         yield "tx-16", dataclasses.replace(stmt, bytes=stmt.bytes - 16)
-    if isinstance(stmt, (d.WgmmaWaitGroup, d.BulkWaitGroupRead)):
+    if isinstance(stmt, (d.WgmmaWaitGroup, d.BulkWaitGroupRead, d.BulkWaitGroup)):
         yield "pending+1", dataclasses.replace(stmt, pending=stmt.pending + 1)
     if isinstance(stmt, d.NamedBarrierSync):
         yield "threads+32", dataclasses.replace(stmt, threads=stmt.threads + 32)
@@ -130,9 +130,10 @@ def _arrival_counts(kernel: d.DeviceKernel) -> list[Mutant]:
     found = []
     for array in kernel.barriers:
         for step in (1, -1):
-            if array.arrivals + step < 1:
+            if min(array.each, default=array.arrivals) + step < 1:
                 continue
-            other = dataclasses.replace(array, arrivals=array.arrivals + step)
+            each = tuple(count + step for count in array.each)
+            other = dataclasses.replace(array, arrivals=array.arrivals + step, each=each)
             changed = _rewritten(kernel, partial(_with_array, array=array, other=other))
             barriers = tuple(other if known is array else known for known in kernel.barriers)
             changed = dataclasses.replace(changed, barriers=barriers)
@@ -213,7 +214,7 @@ def _target(stmt: d.Stmt) -> str:
     if isinstance(stmt, d.MbarrierInit):
         index = stmt.barrier.index
         return f"{stmt.barrier.array.name}[{index.value}]" if isinstance(index, Const) else stmt.barrier.array.name
-    if isinstance(stmt, (d.MbarrierWait, d.MbarrierArrive, d.MbarrierExpectTx, d.TmaLoad)):
+    if isinstance(stmt, (d.MbarrierWait, d.MbarrierArrive, d.MbarrierExpectTx, d.MbarrierAddTx, d.TmaLoad)):
         return stmt.barrier.array.name
     if isinstance(stmt, d.RingAdvance):
         return stmt.phase.name

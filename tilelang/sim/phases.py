@@ -92,7 +92,7 @@ class Phases:
 
     def arrived(self, barrier: Mbarrier, agents: np.ndarray) -> None:
         """They have.  The only arrival of a phase tells its thread that the phase is complete, if no bytes are to come."""
-        if barrier.array.arrivals == 1 and not barrier.tx_bytes and barrier.phase:
+        if barrier.arrivals == 1 and not barrier.tx_bytes and barrier.phase:
             self._clocks.learn_of(agents, self._of[barrier].component, barrier.phase)
 
     def before_load(self, strand: Strand, barrier: Mbarrier, agents: np.ndarray) -> None:
