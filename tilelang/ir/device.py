@@ -10,10 +10,10 @@ addresses in the shared window.  Pure helper calls (`expr.Call`) of device code:
     pack(lo, hi)                         uint32: two 16-bit values of `Call.args[0].dtype` side by side, lo in bits 0-15; the
                                          arguments are Casts to that dtype
     swizzle(address, bytes)              uint32: the address that a swizzled access touches (`layout/swizzle.swizzle_address`)
-    descriptor_low(address, lbo)         uint32: bits 0-31 of a wgmma matrix descriptor: (lbo >> 4) << 16 | (address & 0x3FFFF) >> 4
-    matrix_descriptor(low, sbo, swizzle) uint64: low, plus the stride byte offset (sbo >> 4) in bits 32-45 and the layout type
-                                         (1, 2, 3 for swizzle 128, 64, 32 bytes; 0 none) in bits 62-63.  `low` may have been advanced by
-                                         adding bytes >> 4.  (PTX ISA, "Matrix descriptor format" of wgmma.)
+    descriptor_low(address, lbo)         uint32: bits 0-31 of a wgmma matrix descriptor: (lbo >> 4) << 16 | (address & 0x3FFFF) >>
+    4 matrix_descriptor(low, sbo, swizzle) uint64: low, plus the stride byte offset (sbo >> 4) in bits 32-45 and the layout type
+                                         (1, 2, 3 for swizzle 128, 64, 32 bytes; 0 none) in bits 62-63.  `low` may have been
+                                         advanced by adding bytes >> 4.  (PTX ISA, "Matrix descriptor format" of wgmma.)
 
 A value of a 16- or 8-bit float type is a float32 that is exactly such a value: an operation on it computes in float32 and rounds
 to its dtype, and loads and stores convert the bits.
@@ -63,7 +63,8 @@ class TensorMap:
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class SharedArray:
-    """A buffer of dynamic shared memory: `stages` slots of `stage_bytes` from `offset_bytes`; `text` says the layout to a reader."""
+    """A buffer of dynamic shared memory: `stages` slots of `stage_bytes` from `offset_bytes`; `text` says the layout to a
+    reader."""
 
     name: str
     offset_bytes: int
@@ -76,7 +77,8 @@ class SharedArray:
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class BarrierArray:
-    """`count` mbarriers, each completing a phase after `arrivals` arrivals (or its own number of `each`) and all expected bytes."""
+    """`count` mbarriers, each completing a phase after `arrivals` arrivals (or its own number of `each`) and all expected
+    bytes."""
 
     name: str
     count: int
@@ -192,7 +194,8 @@ class RegisterStore(Stmt):
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class RegisterStoreWord(Stmt):
-    """The neighbouring elements of one register of a packed array: from `indices` on (the last one a multiple of their number)."""
+    """The neighbouring elements of one register of a packed array: from `indices` on (the last one a multiple of their
+    number)."""
 
     registers: Registers
     indices: tuple[Expr, ...]
@@ -429,7 +432,8 @@ class StoreShared(Stmt):
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class ShuffleXor(Stmt):
-    """shfl.sync.bfly: declares `var` as `value` (32 bits) of the lane whose number differs by XOR with `lane_mask`; whole warps."""
+    """shfl.sync.bfly: declares `var` as `value` (32 bits) of the lane whose number differs by XOR with `lane_mask`; whole
+    warps."""
 
     var: Var
     value: Expr
@@ -480,8 +484,8 @@ class WgmmaSS(Stmt):
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class WgmmaRS(Stmt):
-    """As `WgmmaSS`, with A (64 x 16) in registers: 8 elements from `a_first` on of the packed 16-bit array `a`, thread t holding for
-    element e: row 16 * (t / 32) + (t % 32) / 4 + 8 * (e / 2 % 2), column 8 * (e / 4) + 2 * (t % 4) + e % 2."""
+    """As `WgmmaSS`, with A (64 x 16) in registers: 8 elements from `a_first` on of the packed 16-bit array `a`, thread t holding
+    for element e: row 16 * (t / 32) + (t % 32) / 4 + 8 * (e / 2 % 2), column 8 * (e / 4) + 2 * (t % 4) + e % 2."""
 
     n: int
     dtype: DType
@@ -513,7 +517,8 @@ class SetMaxRegisters(Stmt):
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class Role:
-    """What `threads` threads from `first_thread` on do, warps of one purpose; inside, THREAD still counts from the block's start."""
+    """What `threads` threads from `first_thread` on do, warps of one purpose; inside, THREAD still counts from the block's
+    start."""
 
     name: str
     first_thread: int

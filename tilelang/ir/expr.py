@@ -150,8 +150,8 @@ class Reinterpret(Expr):
 
 @dataclass(frozen=True, slots=True)
 class Call(Expr):
-    """A function of values by name: the math functions exp exp2 log log2 sqrt rsqrt tanh sigmoid sin cos erf floor ceil round (half
-    to even) trunc abs, and in device IR the pure helpers that `ir/device.py` lists."""
+    """A function of values by name: the math functions exp exp2 log log2 sqrt rsqrt tanh sigmoid sin cos erf floor ceil round
+    (half to even) trunc abs, and in device IR the pure helpers that `ir/device.py` lists."""
 
     fn: str
     args: tuple[Expr, ...]
@@ -180,7 +180,8 @@ _COMPARE: dict[str, Callable[[Number, Number], bool]] = {
 
 
 def const(value: Number, like: DType | None = None) -> Const:
-    """A Python number as a constant: of dtype `like` if given and able to hold it, else bool, int32 (int64 if needed) or float32."""
+    """A Python number as a constant: of dtype `like` if given and able to hold it, else bool, int32 (int64 if needed) or
+    float32."""
     if like is not None and not (isinstance(value, float) and not like.is_float):
         if like.is_float:
             return Const(float(value), like)

@@ -1,7 +1,7 @@
 """Indices into packed register arrays, whose elements share 32-bit registers: which register, and which part of it.
 
-Such an index is a sum of constants and of unrolled variables times multiples of the elements per register, so both are known without
-knowing the variables.
+Such an index is a sum of constants and of unrolled variables times multiples of the elements per register, so both are known
+without knowing the variables.
 """
 from __future__ import annotations
 

@@ -3,8 +3,8 @@
 Gemms prescribe layouts.  From there they spread: a loop takes the layout of a fragment whose indices are all its variables, and
 gives every fragment it touches the projection of its own; a reduction gives its result the projection of its source.  Where
 nothing prescribes anything, memory does: a loop gets the layout of `layout/spread.py` with the widest vectors its accesses allow.
-Where a loop meets a fragment that is spread in another way, the fragment passes through shared memory (`RelayoutWanted`); two demands
-that cannot be reconciled are a `LayoutConflict` that names both statements.
+Where a loop meets a fragment that is spread in another way, the fragment passes through shared memory (`RelayoutWanted`); two
+demands that cannot be reconciled are a `LayoutConflict` that names both statements.
 """
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ class Demand:
 
 
 class RelayoutWanted(Exception):
-    """A loop or reduction needs a fragment in another layout than it has, or indexes it in a way that no layout serves; through shared memory it
-    can be had.  `decision` says why."""
+    """A loop or reduction needs a fragment in another layout than it has, or indexes it in a way that no layout serves; through
+    shared memory it can be had.  `decision` says why."""
 
     def __init__(self, loop: tile.Parallel | tile.Reduce, buffer: Buffer, decision: Decision) -> None:
         super().__init__(buffer.name)
@@ -72,7 +72,8 @@ class Inference:
 
 
 def infer_layouts(body: tile.Body, prescribed: Mapping[Buffer, Demand], threads: int) -> Inference:
-    """Layouts of all fragments and loops of `body`.  Raises RelayoutWanted, LayoutConflict, or Unsupported for run-time extents."""
+    """Layouts of all fragments and loops of `body`.  Raises RelayoutWanted, LayoutConflict, or Unsupported for run-time
+    extents."""
     found = Inference(threads, dict(prescribed))
     parallels = {stmt: loop_accesses(stmt) for stmt in statements(body) if isinstance(stmt, tile.Parallel)}
     for loop, accesses in parallels.items():

@@ -17,8 +17,8 @@ MAX_ACCESS_BYTES = 16
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """Elements of a buffer that lie at `indices` for e = 0, 1, 2, ... of a vector: the first one's indices, and whether the others
-    are its neighbours (`step` 1), the same element (0), or anywhere (None)."""
+    """Elements of a buffer that lie at `indices` for e = 0, 1, 2, ... of a vector: the first one's indices, and whether the
+    others are its neighbours (`step` 1), the same element (0), or anywhere (None)."""
 
     buffer: Buffer
     indices: tuple[Expr, ...]
@@ -56,7 +56,8 @@ def width(run: Run, vector: int, alignment_bytes: int, ranges: Ranges) -> int:
 
 
 def _aligned(run: Run, count: int) -> bool:
-    """The row-major element number is a multiple of `count`: the last index is, and so is every pitch of a dimension that moves."""
+    """The row-major element number is a multiple of `count`: the last index is, and so is every pitch of a dimension that
+    moves."""
     *outer, last = run.indices
     pitch = 1
     for index, extent in zip(reversed(outer), reversed(run.buffer.shape[1:]), strict=True):

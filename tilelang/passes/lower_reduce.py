@@ -2,8 +2,8 @@
 memory.
 
 A thread first folds the points it has itself; a vector of neighbours is folded in as many independent chains.  Lanes that hold
-other parts of the same row exchange by butterflies, so that each ends up with the result, which is just what the result's
-layout, the projection of the source's, says.  Integers are folded in int32 or uint32, everything else in float32; the result is rounded
+other parts of the same row exchange by butterflies, so that each ends up with the result, which is just what the result's layout,
+the projection of the source's, says.  Integers are folded in int32 or uint32, everything else in float32; the result is rounded
 once.
 """
 from __future__ import annotations

@@ -23,8 +23,8 @@ from tilelang.passes.plans import Plans
 
 @dataclass(slots=True)
 class RoleWalk:
-    """One role's walk over the kernel.  A subclass says what each tile op becomes (`leaf`) and which control flow is worth keeping
-    (`keep`)."""
+    """One role's walk over the kernel.  A subclass says what each tile op becomes (`leaf`) and which control flow is worth
+    keeping (`keep`)."""
 
     kernel: tile.Kernel
     plans: Plans

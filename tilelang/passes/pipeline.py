@@ -34,13 +34,14 @@ from tilelang.passes.plan_order import plan_order
 from tilelang.passes.plan_pipeline import consumer_only, plan_channels
 from tilelang.passes.plan_register_hints import apply_hints
 from tilelang.passes.plan_registers import plan_registers
-from tilelang.passes.plan_roles import PRODUCER_THREADS, plan_roles
+from tilelang.passes.plan_roles import PRODUCER_THREADS, plan_roles, spare_registers
 from tilelang.passes.plan_schedule import plan_clears, plan_ordered_stores
 from tilelang.passes.plan_sync import plan_sync
 from tilelang.passes.plans import Channel, Clear, CopyPlan, Plans
 from tilelang.passes.prune import prune
 from tilelang.passes.settle import layouts_of_shared, settle_layouts, whole_statements
 from tilelang.passes.transform_elementwise import transform_elementwise
+from tilelang.passes.transform_hoist import transform_hoist
 from tilelang.target import Target
 from tilelang.trace import Decision
 
@@ -74,6 +75,8 @@ def plan(
 ) -> tuple[Plans, tuple[Decision, ...]]:
     """All plans of a legal kernel that is not divided by hand, and the decisions behind them.  `alignments`: of tensors whose
     address is no multiple of 16 bytes, in bytes."""
+    body, hoisted = transform_hoist(kernel, kernel.body, spare_registers(kernel, target))
+    kernel = dataclasses.replace(kernel, body=body)
     gemms = plan_gemms(kernel, target)
     copied = plan_copies(kernel, gemms.shared, gemms.accumulators, alignments, options)
     clears, clear_reasons = plan_clears(kernel)
@@ -92,7 +95,7 @@ def plan(
         syncs=plan_sync(kernel.body, copies, shared.arrays), alignments=alignments, registers=registers,
         consumer_only=consumer_only(kernel), order=order, ordered_stores=plan_ordered_stores(kernel, copies),
     )  # fmt: skip
-    reasons = (gemms.decisions, copied.decisions, settled.decisions, clear_reasons, shared_reasons, role_reasons, order_reasons)
+    reasons = (hoisted, gemms.decisions, copied.decisions, settled.decisions, clear_reasons, shared_reasons, role_reasons, order_reasons)
     return plans, tuple(decision for group in reasons for decision in group)
 
 

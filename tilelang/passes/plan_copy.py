@@ -53,8 +53,8 @@ def plan_copies(
     kernel: Kernel, shared: Mapping[Buffer, PanelLayout], accumulators: Mapping[Buffer, GemmPlan],
     alignments: Mapping[Buffer, int], options: Options,
 ) -> CopyPlans:  # fmt: skip
-    """A plan for every copy, and the layouts of the shared buffers that instructions read or write.  `alignments`: of tensors whose
-    address is no multiple of 16 bytes, in bytes."""
+    """A plan for every copy, and the layouts of the shared buffers that instructions read or write.  `alignments`: of tensors
+    whose address is no multiple of 16 bytes, in bytes."""
     every = tuple(statements(kernel.body))
     read_back = {b for stmt in every for b in writes(stmt)} & {b for stmt in every for b in reads(stmt)}
     state = _State(dict(shared), accumulators, alignments, frozenset(read_back), options, kernel.is_explicit)

@@ -1,8 +1,8 @@
 """In which order blocks take the tiles of the grid, for the sake of the L2 cache.
 
-Blocks run roughly in the order of their number.  With x fastest a wave of blocks covers one long row of tiles and reads all of B for a
-little of A; in groups of a few rows it covers a squarer patch, and both stay in the cache.  Blocks of one launch are unordered, so
-any bijection of block numbers and tiles keeps the meaning.
+Blocks run roughly in the order of their number.  With x fastest a wave of blocks covers one long row of tiles and reads all of B
+for a little of A; in groups of a few rows it covers a squarer patch, and both stay in the cache.  Blocks of one launch are
+unordered, so any bijection of block numbers and tiles keeps the meaning.
 """
 from __future__ import annotations
 

@@ -19,7 +19,8 @@ REGISTER_BITS = 32
 def plan_registers(
     body: Body, layouts: Mapping[Buffer, Layout], loops: Mapping[Parallel, Layout], accumulators: Mapping[Buffer, GemmPlan]
 ) -> dict[Buffer, Registers]:
-    """One array for each fragment that is no view.  Raises Unsupported for an operand of wgmma that some loop cannot write in pairs."""
+    """One array for each fragment that is no view.  Raises Unsupported for an operand of wgmma that some loop cannot write in
+    pairs."""
     operands = {stmt.a.buffer for stmt in statements(body) if isinstance(stmt, Gemm)}
     found = {}
     for buffer, layout in layouts.items():
@@ -51,8 +52,8 @@ def _packs(buffer: Buffer, layout: Layout) -> bool:
 def _walked_by_vectors(
     buffer: Buffer, body: Body, layouts: Mapping[Buffer, Layout], loops: Mapping[Parallel, Layout]
 ) -> bool:
-    """Whether every loop and reduction that touches the fragment does its innermost digit as a vector, so that whole registers come
-    and go."""
+    """Whether every loop and reduction that touches the fragment does its innermost digit as a vector, so that whole registers
+    come and go."""
     for walk, accesses in _walks(body, layouts, loops):
         vector = walk.vector_digit()
         for access in accesses:

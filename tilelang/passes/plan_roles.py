@@ -13,6 +13,7 @@ from tilelang.errors import InternalError, ResourceExceeded
 from tilelang.ir.buffer import Buffer
 from tilelang.ir.device import Registers
 from tilelang.ir.tile import Kernel
+from tilelang.ir.types import Scope
 from tilelang.passes.plans import GemmPlan, RolePlan
 from tilelang.target import Target
 from tilelang.trace import Decision, Rejection
@@ -24,7 +25,7 @@ MAX_CONSUMER_REGISTERS = 240
 REGISTER_UNIT = 8
 INSTRUCTION_REGISTERS = 28  # what ptxas wants beside the accumulator of one wgmma
 LEAST_WORKING_REGISTERS = 24
-WORKING_REGISTERS = 48  # addresses, ring state and the epilogue's temporaries, beside the accumulators
+WORKING_REGISTERS = 32  # addresses, ring state and the epilogue's temporaries, beside the accumulators
 STATIC_SHARED_UNIT_BYTES = 1024
 MAX_BLOCKS_PER_SM = 2
 
@@ -32,13 +33,24 @@ MAX_BLOCKS_PER_SM = 2
 def widest_n(accumulator_registers: int, threads: int, target: Target) -> int:
     """The largest n of a wgmma in a kernel whose consumers hold that many accumulator registers a thread.
 
-    The instruction's registers must fit into what a thread has at entry, before setmaxnreg gives it more, in the number of blocks per
-    SM that the accumulators allow."""
+    The instruction's registers must fit into what a thread has at entry, before setmaxnreg gives it more, in the number of blocks
+    per SM that the accumulators allow."""
     for blocks in range(MAX_BLOCKS_PER_SM, 0, -1):
         plan = _split(threads, True, blocks, target)
         if blocks == 1 or accumulator_registers + WORKING_REGISTERS <= plan.consumer_registers:
             return 2 * (entry_registers(plan.threads, blocks, target) - INSTRUCTION_REGISTERS)
     raise InternalError("no number of blocks per SM", code="TL903")
+
+
+def spare_registers(kernel: Kernel, target: Target) -> int:
+    """About how many registers a consumer thread has left beside the author's fragments, in as many blocks per SM as these allow."""
+    fragments = [buffer for buffer in kernel.buffers if buffer.scope is Scope.FRAGMENT and buffer.view_of is None]
+    held = sum(math.prod(int(e) for e in b.shape) * b.dtype.bytes / 4 / kernel.threads for b in fragments)  # type: ignore[arg-type]
+    for blocks in range(MAX_BLOCKS_PER_SM, 0, -1):
+        left = _split(kernel.threads, True, blocks, target).consumer_registers - WORKING_REGISTERS - math.ceil(held)
+        if left >= 0:
+            return left
+    return 0
 
 
 def plan_roles(

@@ -65,8 +65,8 @@ def _decision(fill: Fill, clear: Clear | None, why_not: Rejection | None) -> Dec
 
 
 def plan_ordered_stores(kernel: Kernel, copies: Mapping[Copy, CopyPlan]) -> frozenset[Copy]:
-    """TMA stores that may write what an earlier one of the same block wrote: those in a loop, and those to a tensor that has several.
-    Bulk stores are unordered among themselves, so each of these waits for the ones before it to be complete."""
+    """TMA stores that may write what an earlier one of the same block wrote: those in a loop, and those to a tensor that has
+    several. Bulk stores are unordered among themselves, so each of these waits for the ones before it to be complete."""
     stores = [
         (copy, context)
         for context in contexts(kernel.body)

@@ -1,9 +1,9 @@
 """Where the consumers must meet because of shared memory (or global memory) that they write themselves.
 
 What TMA loads is guarded by the rings' mbarriers.  For everything else this pass follows what has been read and written since the
-last barrier: a statement that reads what another thread may have written, or writes what another may still read, gets a barrier in
-front.  Where tensor core or TMA read what ordinary stores wrote, the writers need a proxy fence before that barrier.  (PTX ISA,
-"Async proxy" and fence.proxy.async.)
+last barrier: a statement that reads what another thread may have written, or writes what another may still read, gets a barrier
+in front.  Where tensor core or TMA read what ordinary stores wrote, the writers need a proxy fence before that barrier.  (PTX
+ISA, "Async proxy" and fence.proxy.async.)
 """
 from __future__ import annotations
 

@@ -19,8 +19,8 @@ from tilelang.passes.transform_elementwise import copy_loop
 
 
 def transform_relayout(body: tile.Body, stmt: tile.Parallel | tile.Reduce, buffer: Buffer) -> tuple[tile.Body, Buffer]:
-    """The body with a loop working on a shared copy of the fragment `buffer`, or a reduction into a fragment of its own that `buffer`
-    gets through shared memory; and the shared buffer."""
+    """The body with a loop working on a shared copy of the fragment `buffer`, or a reduction into a fragment of its own that
+    `buffer` gets through shared memory; and the shared buffer."""
     return _result_elsewhere(body, stmt) if isinstance(stmt, tile.Reduce) else _loop_on_copy(body, stmt, buffer)
 
 
