@@ -98,6 +98,12 @@ def many_barriers() -> Kernel:
     return mk.kernel({BX: 1}, *meetings, *arrivals, threads=512)
 
 
+def mbarriers(count: int) -> Kernel:
+    mk = ByHand()
+    mk.buffers.append(Mbarriers("more", (count - 1,), DType("uint64"), Scope.BARRIER, mk.span(), arrivals=(128,) * (count - 1)))
+    return mk.kernel({BX: 1})
+
+
 def many_registers() -> Kernel:
     mk = ByHand()
     return mk.kernel({BX: 1}, mk.only(0, mk.registers(24, False)), mk.only(1, 2, 3, mk.registers(240, True)), threads=512)
@@ -123,6 +129,7 @@ REFUSED_EXPLICIT: dict[str, Callable[[], Kernel]] = {
     "fragment of two teams": shared_fragment,
     "statement of two teams": two_fragments,
     "named barriers": many_barriers,
+    "mbarriers": lambda: mbarriers(129),
     "registers by hand": many_registers,
     "fragments beyond their registers": few_registers,
 }

@@ -128,6 +128,11 @@ def require_threads(builder: Builder, what: str) -> None:
         raise TypeProblem(f"{what} is for threads, and T.Parallel is about points", code="TL219", hint="move it out of the loop")
 
 
+def _block_threads(builder: Builder) -> int:
+    assert builder.launch is not None
+    return builder.launch.threads
+
+
 def sync_threads(builder: Builder, barrier_id: object, arrive_count: object) -> None:
     """The block's threads meet, or `arrive_count` of them at a named barrier.  Raises TypeProblem TL216."""
     require_threads(builder, "T.sync_threads")
@@ -140,10 +145,11 @@ def sync_threads(builder: Builder, barrier_id: object, arrive_count: object) -> 
             f"barrier_id={_shown(barrier_id)} of T.sync_threads; it must be an int from 1 to {MAX_NAMED_BARRIER}", code="TL216",
             hint="leave both arguments out for the whole block",
         )  # fmt: skip
-    if threads is None or threads < 32 or threads % 32:
+    most = _block_threads(builder)
+    if threads is None or not 32 <= threads <= most or threads % 32:
         raise TypeProblem(
-            f"arrive_count={_shown(arrive_count)} of T.sync_threads; it must be a positive multiple of 32", code="TL216",
-            hint="it is the number of threads that meet: 128 for a warpgroup",
+            f"arrive_count={_shown(arrive_count)} of T.sync_threads; it must be a multiple of 32, at most the {most} threads of "
+            "the block", code="TL216", hint="it is the number of threads that meet: 128 for a warpgroup",
         )  # fmt: skip
     builder.emit(tile.SyncThreads, barrier_id=number, threads=threads)
 
@@ -157,6 +163,13 @@ def fence_proxy_async(builder: Builder) -> None:
 def set_max_nreg(builder: Builder, reg_count: object, increase: bool, what: str) -> None:
     """The warpgroups change to `reg_count` registers a thread."""
     require_threads(builder, what)
+    threads = _block_threads(builder)
+    if threads % WARPGROUP_THREADS:
+        raise TypeProblem(
+            f"{what} moves registers between whole warpgroups of {WARPGROUP_THREADS} threads, and the block has {threads}",
+            code="TL226",
+            hint="leave it out, or round the number of threads up",
+        )
     builder.emit(tile.SetMaxRegisters, count=register_count(reg_count, "reg_count", what), increase=increase)
 
 
@@ -196,8 +209,7 @@ class WarpgroupSpec:
 def warpgroups(builder: Builder, spec: WarpgroupSpec, what: str = "T.ws") -> tuple[int, ...]:
     """The warpgroups that execute the body of T.ws, those around it considered.  Raises TypeProblem TL226 and TL219."""
     require_threads(builder, what)
-    assert builder.launch is not None
-    threads = builder.launch.threads
+    threads = _block_threads(builder)
     if threads % WARPGROUP_THREADS:
         raise TypeProblem(
             f"T.ws divides a block into warpgroups of {WARPGROUP_THREADS} threads, and this one has {threads}", code="TL226",

@@ -9,11 +9,11 @@ import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from tilelang.errors import Span, Unsupported
+from tilelang.errors import ResourceExceeded, Span, Unsupported
 from tilelang.ir import tile
-from tilelang.ir.buffer import Buffer
+from tilelang.ir.buffer import Buffer, Mbarriers
 from tilelang.ir.tile import Body, Kernel, Stmt
-from tilelang.passes.allocate_shared import allocate_shared
+from tilelang.passes.allocate_shared import STATIC_SHARED_BYTES, allocate_shared
 from tilelang.passes.infer_layouts import Inference, infer_layouts
 from tilelang.passes.options import Options
 from tilelang.passes.plan_copy import plan_copies
@@ -32,6 +32,7 @@ from tilelang.target import Target
 from tilelang.trace import Decision, Rejection
 
 MAX_NAMED_BARRIER = 15
+MBARRIER_BYTES = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +52,7 @@ def plan_explicit(
 ) -> tuple[ExplicitPlans, tuple[Decision, ...]]:
     """All plans, and the decisions behind them.  Raises what the plans of an ordinary kernel raise, and Unsupported TL351 and
     TL352."""
+    _check_barriers(kernel)
     block = whole_block(kernel)
     body, owners = transform_teams(kernel.body, block)
     kernel = dataclasses.replace(kernel, body=body)
@@ -82,6 +84,18 @@ def plan_explicit(
     reasons = (gemms.decisions, copied.decisions, (by_hand,), relayouts, layouts.decisions(), clear_reasons, shared_reasons,
                (handed_out.decision,), order_reasons)  # fmt: skip
     return explicit, tuple(decision for group in reasons for decision in group)
+
+
+def _check_barriers(kernel: Kernel) -> None:
+    count = sum(len(buffer.arrivals) for buffer in kernel.buffers if isinstance(buffer, Mbarriers))
+    room = STATIC_SHARED_BYTES // MBARRIER_BYTES
+    if count > room:
+        raise ResourceExceeded(
+            f"{kernel.name} has {count} mbarriers, and {room} fit into the shared memory that is set aside for them",
+            code="TL401",
+            span=kernel.span,
+            hint="use a barrier for several rounds: its parity tells them apart",
+        )
 
 
 def _teams(body: Body, block: Team) -> list[Team]:
