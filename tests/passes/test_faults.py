@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -15,7 +16,7 @@ from tilelang.codegen.cuda import emit
 from tilelang.codegen.headers import header_texts
 from tilelang.errors import KernelError
 from tilelang.ir.buffer import Buffer
-from tilelang.ir.expr import Const, Load, Var
+from tilelang.ir.expr import Const, Expr, Load, Var, binary
 from tilelang.ir.tile import Kernel, Parallel, Reduce, Store
 from tilelang.ir.types import DType, ReduceKind, Scope
 from tilelang.runtime import nvrtc
@@ -142,3 +143,25 @@ def test_reductions_of_every_width(kind: ReduceKind, dtypes: tuple[str, str]) ->
     arrays = integers(kernel, 0)
     arrays[a] = np.random.default_rng(0).integers(low, high, (16, 64), a.dtype.numpy, endpoint=True)
     assert_same_bits(meaning(kernel, arrays), on_the_machine(compiled(kernel), arrays, "fifo"), f"{kind} of {dtypes}")
+
+
+NEIGHBOURS: dict[str, Callable[[Expr], Expr]] = {
+    "j % 4": lambda j: j % 4, "j // 2": lambda j: j // 2, "j // 4": lambda j: j // 4, "min(j, 2)": lambda j: binary("min", j, 2),
+    "max(j, 3)": lambda j: binary("max", j, 3), "j ^ 4": lambda j: j ^ 4, "j & 5": lambda j: j & 5, "7 - j": lambda j: 7 - j,
+    "j": lambda j: j, "0": lambda j: Const(0),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", NEIGHBOURS)
+@pytest.mark.parametrize("scope", [Scope.GLOBAL, Scope.SHARED], ids=str)
+def test_elements_that_begin_like_neighbours(name: str, scope: Scope) -> None:
+    """The columns are a vector of each thread; what two of its elements have in common need not go for all."""
+    mk = Maker()
+    a, c, s = mk.tensor("A", 128, 8), mk.tensor("C", 128, 8), mk.shared("s", 128, 8)
+    source = a if scope is Scope.GLOBAL else s
+    store = Store(buffer=c, indices=(T, I), value=Load(source, (T, NEIGHBOURS[name](I))), span=mk.span())
+    loop = Parallel(vars=(T, I), extents=(Const(128), Const(8)), body=(store,), span=mk.span())
+    kernel = mk.kernel({BX: 1}, *([mk.copy(a, s)] if scope is Scope.SHARED else []), loop)
+    arrays = integers(kernel, 0)
+    arrays[c] = np.zeros(c.shape, np.float16)  # type: ignore[arg-type]
+    assert_same_bits(meaning(kernel, arrays), on_the_machine(compiled(kernel), arrays, "fifo"), name)

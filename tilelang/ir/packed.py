@@ -10,7 +10,7 @@ from tilelang.ir.expr import Binary, Const, Expr, is_const
 
 
 def part_of(index: Expr, per_register: int) -> int:
-    """`index % per_register`.  Raises InternalError (TL911) where that depends on a variable."""
+    """`index % per_register`.  Raises InternalError (TL907) where that depends on a variable."""
     match index:
         case Const():
             return int(index.value) % per_register
@@ -18,7 +18,7 @@ def part_of(index: Expr, per_register: int) -> int:
             return 0
         case Binary(op="+"):
             return (part_of(index.a, per_register) + part_of(index.b, per_register)) % per_register
-    raise InternalError(f"an index into a packed array is no known multiple of {per_register}: {index}", code="TL911")
+    raise InternalError(f"an index into a packed array is no known multiple of {per_register}: {index}", code="TL907")
 
 
 def register_of(index: Expr, per_register: int) -> Expr:
@@ -34,7 +34,7 @@ def register_of(index: Expr, per_register: int) -> Expr:
             carry = (part_of(index.a, per_register) + part_of(index.b, per_register)) // per_register
             terms = [register_of(index.a, per_register), register_of(index.b, per_register), Const(carry)]
             return _sum([term for term in terms if not is_const(term, 0)])
-    raise InternalError(f"an index into a packed array that cannot be divided by {per_register}: {index}", code="TL911")
+    raise InternalError(f"an index into a packed array that cannot be divided by {per_register}: {index}", code="TL907")
 
 
 def _sum(terms: list[Expr]) -> Expr:

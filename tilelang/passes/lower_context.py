@@ -13,7 +13,6 @@ from tilelang.ir.expr import Expr, Var, binary
 from tilelang.ir.walk import substitute
 from tilelang.layout.digits import Layout
 from tilelang.layout.swizzle import PanelLayout
-from tilelang.passes.lower_copy import add
 
 Range = tuple[int, int]
 

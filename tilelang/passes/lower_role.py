@@ -13,9 +13,8 @@ from tilelang.ir.expr import BOOL, Const, Expr, Var, convert, is_const
 from tilelang.ir.types import LoopKind, Scope
 from tilelang.ir.walk import walk
 from tilelang.passes.access import statements, writes
-from tilelang.passes.lower_access import powers_of_two
+from tilelang.passes.lower_arith import add, powers_of_two
 from tilelang.passes.lower_context import Context, role_ranges
-from tilelang.passes.lower_copy import add
 from tilelang.passes.lower_ring import Barriers, Ring
 from tilelang.passes.lower_values import Values
 from tilelang.passes.plans import Plans
@@ -76,10 +75,10 @@ class RoleWalk:
         """A statement list, without the lets that nothing in it uses."""
         lowered = [(stmt, self.statement(stmt)) for stmt in body]
         kept: d.Body = ()
-        for stmt, statements in reversed(lowered):
+        for stmt, made in reversed(lowered):
             if isinstance(stmt, tile.Let) and not any(node is stmt.var for node in walk(kept)):
                 continue
-            kept = statements + kept
+            kept = made + kept
         return kept
 
     def statement(self, stmt: tile.Stmt) -> d.Body:

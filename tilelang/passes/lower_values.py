@@ -6,7 +6,7 @@ buffer there are zeros); a load of a fragment is a register of this thread.
 from __future__ import annotations
 
 import dataclasses
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from tilelang.errors import InternalError, Span, Unsupported
 from tilelang.ir import device as d
@@ -14,15 +14,14 @@ from tilelang.ir import expr as x
 from tilelang.ir.arith import bounds, simplify, widened
 from tilelang.ir.buffer import Buffer
 from tilelang.ir.device import RegisterLoad, i32
-from tilelang.ir.expr import Expr, Var, binary
+from tilelang.ir.expr import INT32, Expr, Var
 from tilelang.ir.packed import part_of
 from tilelang.ir.types import Scope
-from tilelang.passes.lower_access import Run, all_of, global_offset, in_storage, inside, powers_of_two, run_of, shared_address, width
+from tilelang.passes.extents import sizes
+from tilelang.passes.lower_access import Run, global_offset, in_storage, inside, run_of, shared_address, width
+from tilelang.passes.lower_arith import add, all_of, powers_of_two, times
 from tilelang.passes.lower_context import Context
-from tilelang.passes.lower_copy import add
-from tilelang.passes.lower_points import Points
-
-_ALONE = Points((), None, ({},), ({},), None, None)  # type: ignore[arg-type]
+from tilelang.passes.lower_points import Points, alone
 
 
 @dataclass(slots=True)
@@ -32,7 +31,7 @@ class Values:
     context: Context
     before: list[d.Stmt]
     span: Span | None
-    points: Points = _ALONE
+    points: Points = field(default_factory=alone)
 
     def one(self, value: Expr) -> Expr:
         """The value at the only point."""
@@ -60,7 +59,7 @@ class Values:
             case x.Call():
                 columns = [self.vector(arg) for arg in value.args]
                 return [x.Call(value.fn, args, value.dtype) for args in zip(*columns, strict=True)]
-        raise InternalError(f"no lowering for the expression {type(value).__name__}", code="TL902", span=self.span)
+        raise InternalError(f"no lowering for the expression {type(value).__name__}", code="TL904", span=self.span)
 
     def indices(self, indices: tuple[Expr, ...]) -> list[tuple[Expr, ...]]:
         """The indices of an access at every point, simplified."""
@@ -71,8 +70,8 @@ class Values:
         """Simplified, and in 64 bits where 32 are not proved enough."""
         simple = powers_of_two(simplify(index, self.context.ranges))
         found = bounds(simple, self.context.ranges)
-        fits = found is None or (-(2**31) <= found[0] and found[1] < 2**31)
-        return simple if fits else widened(simple)
+        low, high = INT32.limits
+        return simple if found is None or (found[0] >= low and found[1] <= high) else widened(simple)
 
     # ---- loads ---------------------------------------------------------------------------------------------------------------
 
@@ -91,8 +90,8 @@ class Values:
         """The e-th point's own array, and the row-major index into it."""
         home = self.points.locals[e][buffer]
         flat: Expr = i32(0)
-        for index, extent in zip(indices, buffer.shape, strict=True):
-            flat = add(binary("*", flat, extent), index)
+        for index, extent in zip(indices, sizes(buffer.shape), strict=True):
+            flat = add(times(flat, extent), index)
         return home, (flat,)
 
     def register(self, buffer: Buffer, indices: tuple[Expr, ...], e: int) -> tuple[Expr, ...]:
@@ -121,11 +120,10 @@ class Values:
 
     def _run(self, buffer: Buffer, indices: list[tuple[Expr, ...]]) -> Run:
         """How the elements of a vector lie, with declared variables looked through."""
-        known = [tuple(self.context.expand(index) for index in point) for point in indices[:2]]
-        return run_of(buffer, known[0], known[1] if len(known) > 1 else None)
+        return run_of(buffer, [tuple(self.context.expand(index) for index in point) for point in indices])
 
     def _access(self, buffer: Buffer, indices: tuple[Expr, ...], target: d.Registers, first: int, count: int) -> d.Stmt:
-        predicate = all_of([*self._valid(), *inside(buffer, indices, self.context.ranges)])
+        predicate = all_of([self.points.valid, *inside(buffer, indices, self.context.ranges)])
         if buffer.scope is Scope.GLOBAL:
             offset = global_offset(buffer, indices, self.context.ranges)
             return d.LoadGlobal(
@@ -135,15 +133,11 @@ class Values:
         address = self.shared_address(buffer, indices)
         return d.LoadShared(address=address, target=target, first=(i32(first),), count=count, predicate=predicate, span=self.span)
 
-    def _valid(self) -> list[Expr]:
-        return [] if self.points.valid is None else [self.points.valid]
-
     def shared_address(self, buffer: Buffer, indices: tuple[Expr, ...]) -> Expr:
         """The byte address of an element of a shared buffer."""
         storage = buffer.storage
-        layout, shape = self.context.shared_layouts[storage], tuple(int(extent) for extent in storage.shape)  # type: ignore[arg-type]
-        at = in_storage(buffer, indices)
-        return shared_address(layout, self.context.shared_start(storage), shape, at, self.context.ranges)
+        start, layout = self.context.shared_start(storage), self.context.shared_layouts[storage]
+        return shared_address(layout, start, sizes(storage.shape), in_storage(buffer, indices), self.context.ranges)
 
     # ---- stores --------------------------------------------------------------------------------------------------------------
 
@@ -194,13 +188,14 @@ class Values:
         at = self.indices(indices)
         run = self._run(buffer, at)
         step = width(run, len(at), self.context.alignment_bytes(buffer.storage), self.context.ranges)
-        owner = [] if self.points.owner is None else [self.points.owner]
         for first in range(0, len(at), step):
-            predicate = all_of([*owner, *self._valid(), *inside(buffer, at[first], self.context.ranges)])
+            predicate = all_of([self.points.owner, self.points.valid, *inside(buffer, at[first], self.context.ranges)])
             chunk = tuple(values[first : first + step])
             if buffer.scope is Scope.GLOBAL:
                 offset = global_offset(buffer, at[first], self.context.ranges)
-                self.before.append(d.StoreGlobal(tensor=buffer.storage, offset=offset, values=chunk, predicate=predicate, span=self.span))
+                self.before.append(
+                    d.StoreGlobal(tensor=buffer.storage, offset=offset, values=chunk, predicate=predicate, span=self.span)
+                )
             else:
                 address = self.shared_address(buffer, at[first])
                 self.before.append(d.StoreShared(address=address, values=chunk, predicate=predicate, span=self.span))
