@@ -135,7 +135,7 @@ def test_an_arrival_is_fenced_after_ordinary_stores_that_wgmma_reads() -> None:
 
 
 def test_the_authors_own_fence_and_barrier_are_enough() -> None:
-    """One fence is his, one the compiler's: in front of the other warpgroup's meeting, for what that wrote."""
+    """One fence is his, one the compiler's: in front of the other warpgroup's meeting, for what that wrote; then its store's."""
     lowered = compiled(named_meeting())
     assert [len(nodes_of(role, d.FenceProxyAsync)) for role in lowered.device.roles] == [1, 2]
     assert [sync.id for sync in nodes_of(lowered.device.roles[0], d.NamedBarrierSync)] == [3]

@@ -131,7 +131,7 @@ class _Planner:
                 return self._announced(stmt, team, state)
             case tile.SyncThreads():
                 state = self._announced(stmt, team, state)
-                return _met(state, team) if stmt.threads in (0, team.threads) else state
+                return _met(state, team) if not stmt.barrier_id or stmt.threads >= team.threads else state
         return self._leaf(stmt, team, state)
 
     def _announced(self, stmt: tile.Stmt, team: Team, state: _State) -> _State:
