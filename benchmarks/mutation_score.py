@@ -1,11 +1,11 @@
-"""The mutation score: every kernel of tests/sim/mutation_kernels.py with one piece of synchronisation spoiled at a time, all of it on
-the simulated machine.  A mutant is noticed (reported, or wrong by value), equivalent (by a condition on the shape that holds if and
-only if), or a survivor.
+"""The mutation score: every kernel of tests/sim/mutation_kernels.py with one piece of synchronisation spoiled at a time, all of
+it on the simulated machine.  A mutant is noticed (reported, or wrong by value), equivalent (by a condition on the shape that
+holds if and only if), or a survivor.
 
     python benchmarks/mutation_score.py [KERNEL ...] [--workers N]
 
-Takes some minutes; needs no GPU.  Run over all kernels, writes benchmarks/results/mutation_score.json.  Exit status 1 if a survivor
-is not explained in tests/sim/survivors.md, or a condition of equivalence is wrong.
+Takes some minutes; needs no GPU.  Run over all kernels, writes benchmarks/results/mutation_score.json.  Exit status 1 if a
+survivor is not explained in tests/sim/survivors.md, or a condition of equivalence is wrong.
 """
 from __future__ import annotations
 
@@ -97,7 +97,8 @@ def main() -> int:
         print(f"{row.kind}: {row.kernel} {row.shape}: {row.mutant} {row.code}")
     first = sum(row.schedule == "fifo" for row in rows if row.code)
     noticed = sum(bool(row.code) for row in rows)
-    print(f"score {rounded(rows):.4f} over {len(rows)} mutants, {seconds:.0f} s; {first} of {noticed} noticed under the first schedule")
+    print(f"score {rounded(rows):.4f} over {len(rows)} mutants, {seconds:.0f} s")
+    print(f"{first} of the {noticed} noticed ones under the first schedule")
     if not options.kernels:
         result = {
             "score": rounded(rows), "mutants": len(rows), "kinds": dict(Counter(row.kind for row in rows)),

@@ -135,7 +135,8 @@ def overwriting(s: Shape) -> Kernel:
 
     @T.prim_func
     def kernel(
-        A: T.Tensor((s.tiles * M, s.trips * K), "float16"), B: T.Tensor((s.trips * K, N), "float16"), C: T.Tensor((M, N), "float32"),
+        A: T.Tensor((s.tiles * M, s.trips * K), "float16"), B: T.Tensor((s.trips * K, N), "float16"),
+        C: T.Tensor((M, N), "float32"),
     ):  # fmt: skip
         with T.Kernel(1, threads=128) as bx:
             A_s, B_s = T.alloc_shared((M, K), "float16"), T.alloc_shared((K, N), "float16")

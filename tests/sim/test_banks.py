@@ -33,9 +33,8 @@ def test_against_a_plain_count(width: int) -> None:
 
 def count(stride: int, elements: int = 1, elect: bool = False) -> BankCounter:
     """128 threads store `elements` floats each, `stride` bytes apart."""
-    store = d.StoreShared(
-        address=d.SharedAddress(TILE) + Cast(THREAD & 31, UINT32) * stride, values=(Const(0.0, FLOAT32),) * elements, span=PLACE[0]
-    )
+    address = d.SharedAddress(TILE) + Cast(THREAD & 31, UINT32) * stride
+    store = d.StoreShared(address=address, values=(Const(0.0, FLOAT32),) * elements, span=PLACE[0])
     counter = BankCounter()
     alone = (d.Elected(warp=0, body=()),) if elect else ()
     run(kernel(role(*alone, store, d.Declare(var=d.Var("x"), value=i32(0)))), {}, banks=counter, hazards=False)
@@ -44,8 +43,11 @@ def count(stride: int, elements: int = 1, elect: bool = False) -> BankCounter:
 
 @pytest.mark.parametrize(
     ("stride", "elements", "each", "fewest"),
-    [(4, 1, 1, 1), (8, 1, 2, 1), (128, 1, 32, 1), (132, 1, 1, 1), (0, 1, 1, 1), (8, 2, 2, 2), (16, 4, 4, 4), (64, 4, 16, 4), (128, 4, 32, 4)],
-)
+    [
+        (4, 1, 1, 1), (8, 1, 2, 1), (128, 1, 32, 1), (132, 1, 1, 1), (0, 1, 1, 1), (8, 2, 2, 2), (16, 4, 4, 4), (64, 4, 16, 4),
+        (128, 4, 32, 4),
+    ],
+)  # fmt: skip
 def test_strides(stride: int, elements: int, each: int, fewest: int) -> None:
     found = count(stride, elements).counts[PLACE]
     assert (found.accesses, found.wavefronts, found.fewest) == (4, 4 * each, 4 * fewest)

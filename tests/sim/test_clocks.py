@@ -97,7 +97,7 @@ def test_what_is_set_going_comes_before_in_time_only() -> None:
     assert clocks.known[IN_TIME, 2, 0] == 1
 
 
-# ---- histories ------------------------------------------------------------------------------------------------------------------
+# ---- histories ----------------------------------------------------------------------------------------------------------------
 
 
 def write(history: History, clocks: Clocks, cell: int, thread: int, record: int = 0) -> bool:

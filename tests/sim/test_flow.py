@@ -6,7 +6,7 @@ import dataclasses
 
 import pytest
 
-from tests.sim.machine_kernels import TILE, kernel, role
+from tests.sim.machine_kernels import BARRIERS, TILE, kernel, role
 from tilelang.ir import device as d
 from tilelang.ir.buffer import Buffer
 from tilelang.ir.device import BLOCK_IDX, THREAD, i32, u32
@@ -44,7 +44,7 @@ def test_values_alone_are_no_dependence() -> None:
         (d.For(var=I, start=i32(0), stop=FOUND, body=()), "the bounds of a loop"),
         (d.If(condition=Compare("==", FOUND, i32(0)), then=(STORE,), uniform=False), "a condition"),
         (d.While(condition=Compare("==", FOUND, i32(0)), body=()), "a condition"),
-        (d.MbarrierWait(barrier=d.BarrierRef(d.BarrierArray(name="b", count=2, arrivals=1), FOUND), parity=u32(0)), "a barrier's phase"),
+        (d.MbarrierWait(barrier=d.BarrierRef(BARRIERS, FOUND), parity=u32(0)), "a barrier's phase"),
         (
             d.StoreShared(address=d.SharedAddress(TILE) + Cast(FOUND, UINT32) * 4, values=(u32(0),)),
             "the place of an access to shared memory",

@@ -129,7 +129,7 @@ def launch(kernel: d.DeviceKernel, schedule: str = "fifo", **options: object) ->
     run(kernel, arrays, schedule=schedule, step_limit=20_000, **options)  # type: ignore[arg-type]
 
 
-# ---- pairs ----------------------------------------------------------------------------------------------------------------------
+# ---- pairs --------------------------------------------------------------------------------------------------------------------
 
 PAIRS: dict[str, tuple[str, Callable[[bool], d.DeviceKernel]]] = {}
 
@@ -287,8 +287,8 @@ def arrivals_of_one_phase(fault: bool) -> d.DeviceKernel:
 
 @pair("TL809")
 def an_arrival_knows_its_phase(fault: bool) -> d.DeviceKernel:
-    """Two arrivals make a phase, and the first thread comes twice: whether its second arrival is for the next phase depends on the
-    other thread, unless it waits."""
+    """Two arrivals make a phase, and the first thread comes twice: whether its second arrival is for the next phase depends on
+    the other thread, unless it waits."""
     two = d.BarrierArray(name="two", count=1, arrivals=2)
     first = (one(arrive(two), *unless(fault, wait(two)), arrive(two)),)
     return block(first, (one(arrive(two), wait(two), arrive(two)),), barriers=(two,))
@@ -379,7 +379,7 @@ def test_hazards_can_be_left_out() -> None:
     launch(stores_then_tma_store(True), hazards=False)
 
 
-# ---- what reports say -----------------------------------------------------------------------------------------------------------
+# ---- what reports say ---------------------------------------------------------------------------------------------------------
 
 
 def report(kernel: d.DeviceKernel) -> HazardError:
@@ -469,7 +469,8 @@ def test_ordinary_reads_before_a_load_need_no_fence_unless_asked() -> None:
 
 
 def test_each_warp_reads_its_own_rows_of_a() -> None:
-    """A warp that wrote the 16 rows of A which it reads needs no barrier with the other warps, only the fence and its own lanes."""
+    """A warp that wrote the 16 rows of A which it reads needs no barrier with the other warps, only the fence and its own
+    lanes."""
     row = Binary(">>", THREAD, i32(1))
     tile_b = d.SharedAddress(TILE) + u32(8192)
     a_chunk = d.SharedAddress(TILE) + Cast(row, UINT32) * 128

@@ -1,4 +1,5 @@
-"""Mutants of compiled kernels: how they are made, and a sample of how many are noticed (`benchmarks/mutation_score.py` runs all)."""
+"""Mutants of compiled kernels: how they are made, and a sample of how many are noticed (`benchmarks/mutation_score.py` runs
+all)."""
 
 from __future__ import annotations
 
@@ -23,7 +24,7 @@ from tilelang.target import SM_90A
 
 SAMPLE = 10
 """Mutants of each kernel and shape that are run here."""
-RUNS = [(name, shape) for name, subject in SUBJECTS.items() for shape in (subject.shapes[0], subject.shapes[-3], subject.shapes[-1])]
+RUNS = [(name, subject.shapes[at]) for name, subject in SUBJECTS.items() for at in (0, -3, -1)]
 
 
 def compiled(name: str, shape: Shape) -> tuple[d.DeviceKernel, dict[Buffer, np.ndarray]]:
@@ -34,7 +35,7 @@ def compiled(name: str, shape: Shape) -> tuple[d.DeviceKernel, dict[Buffer, np.n
     return compile_kernel(kernel, SM_90A).device, arrays
 
 
-@pytest.mark.parametrize(("name", "shape"), RUNS, ids=lambda value: str(value))
+@pytest.mark.parametrize(("name", "shape"), RUNS, ids=str)
 def test_a_sample_is_noticed_or_equivalent(name: str, shape: Shape) -> None:
     kernel, arrays = compiled(name, shape)
     every = mutants(kernel)
@@ -63,7 +64,7 @@ def test_shapes_are_the_ones_that_matter() -> None:
     assert len(SUBJECTS) >= 12
 
 
-# ---- how mutants are made -------------------------------------------------------------------------------------------------------
+# ---- how mutants are made -----------------------------------------------------------------------------------------------------
 
 
 def nodes(kernel: d.DeviceKernel) -> Iterator[d.Stmt]:
@@ -145,6 +146,9 @@ def test_the_recorded_run_leaves_nothing_unexplained() -> None:
     record = json.loads((ROOT / "benchmarks" / "results" / "mutation_score.json").read_text())
     assert [entry["kernel"] for entry in record["kernels"]] == list(SUBJECTS)
     assert record["score"] >= 0.99
+    kinds, page = record["kinds"], (ROOT / "docs" / "checking.md").read_text()
+    assert f"Of {record['mutants']} such mutants {kinds['reported']} are reported" in page
+    assert f"{kinds['wrong']} give a wrong value; {kinds['equivalent']} change nothing" in page
     explained = (ROOT / "tests" / "sim" / "survivors.md").read_text()
     assert [row for row in record["survivors"] if row["mutant"].partition(" at ")[0] not in explained] == []
 

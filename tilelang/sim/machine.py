@@ -64,13 +64,13 @@ def run(
     """Runs every block of the grid, or those of `blocks` (indices x, y, z), one after the other.
 
     `arrays` gives each tensor of the kernel's maps and pointers its array (the buffer's dtype and shape), written in place.
-    `schedule` is "fifo", "reverse", "eager-async", "lazy-async" or "random:SEED".  Without `hazards` the order of accesses is not
-    judged, and what shows by value alone is reported: quicker where a pipeline is known to be sound.  `strict_war` demands a proxy
-    fence between ordinary reads and an asynchronous write, too, which common practice leaves to the mbarrier between them.  `banks`
-    counts bank conflicts.
+    `schedule` is "fifo", "reverse", "eager-async", "lazy-async" or "random:SEED".  Without `hazards` the order of accesses is
+    not judged, and what shows by value alone is reported: quicker where a pipeline is known to be sound.  `strict_war` demands a
+    proxy fence between ordinary reads and an asynchronous write, too, which common practice leaves to the mbarrier between them.
+    `banks` counts bank conflicts.
 
-    Raises HazardError TL801 to TL851 (see the module), ArgumentError TL510 to TL513 for arrays, schedule, scalars or blocks that do
-    not fit, InternalError for device IR that means nothing."""
+    Raises HazardError TL801 to TL851 (see the module), ArgumentError TL510 to TL513 for arrays, schedule, scalars or blocks that
+    do not fit, InternalError for device IR that means nothing."""
     order = schedule_of(schedule)
     tensors = GlobalMemory(arrays, kernel.tensor_maps, kernel.pointers)
     given = _scalars(kernel, scalars or {})

@@ -59,8 +59,8 @@ class SharedMemory:
         self._data = np.full(capacity, 0x7F, np.uint8)
         self._state = np.zeros(capacity, np.uint8)
         self.defers = False
-        """Whether a read of bytes that were never written is kept for later rather than raised: a write that comes after it may show it
-        to be a race, of which there is more to say."""
+        """Whether a read of bytes that were never written is kept for later rather than raised: a write that comes after it may
+        show it to be a race, of which there is more to say."""
         self.deferred: HazardError | None = None
         for array in self.arrays:
             self._declare(array)

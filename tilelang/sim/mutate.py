@@ -23,8 +23,8 @@ Replacement = tuple[d.Stmt, ...]
 
 _DELETED = (
     d.MbarrierInit, d.FenceMbarrierInit, d.MbarrierExpectTx, d.MbarrierAddTx, d.MbarrierArrive, d.MbarrierWait, d.SyncThreads,
-    d.SyncWarp, d.NamedBarrierSync, d.BulkCommitGroup, d.BulkWaitGroupRead, d.BulkWaitGroup, d.FenceProxyAsync, d.WgmmaFence, d.WgmmaCommitGroup,
-    d.WgmmaWaitGroup, d.RingAdvance, d.SetMaxRegisters,
+    d.SyncWarp, d.NamedBarrierSync, d.BulkCommitGroup, d.BulkWaitGroupRead, d.BulkWaitGroup, d.FenceProxyAsync, d.WgmmaFence,
+    d.WgmmaCommitGroup, d.WgmmaWaitGroup, d.RingAdvance, d.SetMaxRegisters,
 )  # fmt: skip
 _MOVED = tuple(kind for kind in _DELETED if kind is not d.SetMaxRegisters)
 _INERT = (d.Declare, d.DeclareRegisters, d.Assign, d.RegisterStore, d.RegisterStoreWord, d.FenceRegisters, d.ShuffleXor, d.Unroll)
