@@ -56,7 +56,8 @@ def _load_global(op: d.LoadGlobal, out: Out) -> None:
     if op.count == 1 and not op.target.packed:
         _load_one(op, f"{tensor}[{out.expr(op.offset)}]", out)
     else:
-        _load_words(op, "tl::load_global", f"{tensor} + {out.printer.text(op.offset, Binding.PRODUCT)}", out)
+        wrapper = "tl::load_global_constant" if op.constant else "tl::load_global"
+        _load_words(op, wrapper, f"{tensor} + {out.printer.text(op.offset, Binding.PRODUCT)}", out)
 
 
 def _load_shared(op: d.LoadShared, out: Out) -> None:

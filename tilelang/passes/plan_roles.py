@@ -25,7 +25,8 @@ MAX_CONSUMER_REGISTERS = 240
 REGISTER_UNIT = 8
 INSTRUCTION_REGISTERS = 28  # what ptxas wants beside the accumulator of one wgmma
 LEAST_WORKING_REGISTERS = 24
-WORKING_REGISTERS = 32  # addresses, ring state and the epilogue's temporaries, beside the accumulators
+WORKING_REGISTERS = 48  # addresses, ring state and the epilogue's temporaries, beside the author's fragments
+LEAST_BESIDE_HOISTED = 32  # the same beside values that are loaded ahead, whose addresses are done with by then
 STATIC_SHARED_UNIT_BYTES = 1024
 MAX_BLOCKS_PER_SM = 2
 
@@ -47,9 +48,9 @@ def spare_registers(kernel: Kernel, target: Target) -> int:
     fragments = [buffer for buffer in kernel.buffers if buffer.scope is Scope.FRAGMENT and buffer.view_of is None]
     held = sum(math.prod(int(e) for e in b.shape) * b.dtype.bytes / 4 / kernel.threads for b in fragments)  # type: ignore[arg-type]
     for blocks in range(MAX_BLOCKS_PER_SM, 0, -1):
-        left = _split(kernel.threads, True, blocks, target).consumer_registers - WORKING_REGISTERS - math.ceil(held)
-        if left >= 0:
-            return left
+        left = _split(kernel.threads, True, blocks, target).consumer_registers - math.ceil(held)
+        if left >= WORKING_REGISTERS:
+            return left - LEAST_BESIDE_HOISTED
     return 0
 
 
@@ -59,7 +60,7 @@ def plan_roles(
     """The split for the most blocks per SM (at most two) that shared memory and registers allow.  Raises ResourceExceeded if the
     accumulators alone are more than a thread of a single block can have."""
     arrays = tuple(registers)
-    needed = sum(registers_of(array) for array in arrays) + WORKING_REGISTERS
+    needed = _needed_registers(kernel, arrays)
     plan = _split(kernel.threads, loads, MAX_BLOCKS_PER_SM, target)
     why_not = _why_not(plan, needed, max((gemm.n for gemm in gemms.values()), default=0), shared_bytes, target)
     rejected = () if why_not is None else (why_not,)
@@ -75,6 +76,13 @@ def plan_roles(
         "a second block keeps the tensor core busy while the first one waits", rejected,
     )  # fmt: skip
     return plan, (decision,)
+
+
+def _needed_registers(kernel: Kernel, arrays: tuple[Registers, ...]) -> int:
+    """Of a consumer thread, with what was loaded ahead of the main loop or without it."""
+    named = {buffer.name for buffer in kernel.buffers}
+    held = sum(registers_of(array) for array in arrays if array.name in named)
+    return max(held + WORKING_REGISTERS, sum(registers_of(array) for array in arrays) + LEAST_BESIDE_HOISTED)
 
 
 def _check_accumulators(kernel: Kernel, accumulators: list[Registers], plan: RolePlan) -> None:

@@ -1,0 +1,94 @@
+"""Loads that an epilogue needs are issued ahead of the main loop, so that their latency hides behind it.
+
+    for k in T.Pipelined(...): ...gemm into acc         for i, j in T.Parallel(128, 128): ahead[i, j] = R[y + i, x + j]
+    for i, j in T.Parallel(128, 128):             ->    for k in T.Pipelined(...): ...gemm into acc
+        acc[i, j] = acc[i, j] + R[y + i, x + j]         for i, j in T.Parallel(128, 128): acc[i, j] = acc[i, j] + ahead[i, j]
+
+All blocks of a wave come to their epilogues at about the same time, and would otherwise ask memory for everything at once.  It
+costs registers for the length of the loop, so it is done within a budget of them, and only for tensors that nothing writes, at
+indices that are known from the start.
+"""
+from __future__ import annotations
+
+import dataclasses
+import math
+
+from tilelang.ir import tile
+from tilelang.ir.buffer import Buffer
+from tilelang.ir.expr import Const, Expr, Load, Var
+from tilelang.ir.types import Scope
+from tilelang.ir.walk import rewrite, walk
+from tilelang.passes.access import statements, writes
+from tilelang.trace import Decision
+
+
+def transform_hoist(kernel: tile.Kernel, body: tile.Body, budget_registers: int) -> tuple[tile.Body, tuple[Decision, ...]]:
+    """The body with such loads in front of the last loop around a gemm.  `budget_registers`: of each thread, for all of them."""
+    position = max((i for i, stmt in enumerate(body) if _is_main_loop(stmt)), default=None)
+    if position is None:
+        return body, ()
+    written = {buffer for stmt in statements(body) for buffer in writes(stmt)}
+    known = {axis.var for axis in kernel.grid} | {param for param in kernel.params if isinstance(param, Var)}
+    ahead: list[tile.Stmt] = []
+    rest: list[tile.Stmt] = []
+    decisions: list[Decision] = []
+    for stmt in body[position + 1 :]:
+        if isinstance(stmt, tile.Parallel) and all(isinstance(inner, tile.Store) for inner in stmt.body):
+            for load in _loads(stmt, written, known):
+                cost = _registers(stmt, load, kernel.threads)
+                if cost <= budget_registers:
+                    budget_registers -= cost
+                    stmt, copy = _hoisted(stmt, load)
+                    ahead.append(copy)
+                    where = "ahead of the main loop, into registers"
+                    decisions.append(Decision(stmt.span, f"load of {load.buffer.name}", where, "its latency hides behind the loop"))
+        rest.append(stmt)
+    return (*body[:position], *ahead, *body[position : position + 1], *rest), tuple(decisions)
+
+
+def _is_main_loop(stmt: tile.Stmt) -> bool:
+    return isinstance(stmt, tile.For) and any(isinstance(inner, tile.Gemm) for inner in statements(stmt.body))
+
+
+def _loads(loop: tile.Parallel, written: set[Buffer], known: set[Var]) -> list[Load]:
+    """The distinct loads from tensors that nothing writes, at indices made of the loop's variables and what is known from the
+    start."""
+    found = dict.fromkeys(node for node in walk(loop) if isinstance(node, Load) and node.buffer.scope is Scope.GLOBAL)
+    return [load for load in found if load.buffer.storage not in written and _is_known(load, known | set(loop.vars))]
+
+
+def _is_known(load: Load, known: set[Var]) -> bool:
+    nodes = [node for index in load.indices for node in walk(index)]
+    return not any(isinstance(node, Load) or (isinstance(node, Var) and node not in known) for node in nodes)
+
+
+def _dims(loop: tile.Parallel, load: Load) -> list[int]:
+    """The loop's dimensions that the load's indices move along."""
+    used = {node for index in load.indices for node in walk(index) if isinstance(node, Var)}
+    return [dim for dim, var in enumerate(loop.vars) if var in used]
+
+
+def _registers(loop: tile.Parallel, load: Load, threads: int) -> int:
+    """About how many registers of a thread the values take.  Along a single dimension many threads hold copies: an eighth of the
+    row's elements each, as in an accumulator."""
+    dims = _dims(loop, load)
+    extents = [int(extent.value) if isinstance(extent, Const) else 1 << 30 for extent in loop.extents]
+    elements = math.prod(extents[dim] for dim in dims)
+    last = len(loop.vars) - 1
+    share = elements / threads if len(dims) == len(loop.vars) else elements / (4 if last in dims else 32)
+    return math.ceil(share * min(load.buffer.dtype.bytes, 4) / 4)
+
+
+def _hoisted(loop: tile.Parallel, load: Load) -> tuple[tile.Parallel, tile.Parallel]:
+    """The loop with a fragment's elements in place of the load, and the loop that fills the fragment."""
+    dims = _dims(loop, load)
+    shape = tuple(int(loop.extents[dim].value) for dim in dims)  # type: ignore[attr-defined]
+    fragment = Buffer(f"{load.buffer.name}_ahead", shape, load.dtype, Scope.FRAGMENT, load.buffer.span)
+    element = Load(fragment, tuple(loop.vars[dim] for dim in dims))
+    changed = dataclasses.replace(loop, body=rewrite(loop.body, lambda node: element if node == load else node))
+    variables = tuple(Var(loop.vars[dim].name) for dim in dims)
+    names: dict[Var, Expr] = {loop.vars[dim]: var for dim, var in zip(dims, variables, strict=True)}
+    value = rewrite(load, lambda node: names.get(node, node) if isinstance(node, Var) else node)
+    store = tile.Store(buffer=fragment, indices=variables, value=value, span=loop.span)  # type: ignore[arg-type]
+    copy = tile.Parallel(vars=variables, extents=tuple(loop.extents[dim] for dim in dims), body=(store,), span=loop.span)
+    return changed, copy
