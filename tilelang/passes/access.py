@@ -49,9 +49,9 @@ def reads(stmt: tile.Stmt) -> set[Buffer]:
         case tile.Copy():
             return {stmt.src.buffer.storage} | _index_loads(stmt.src) | _index_loads(stmt.dst)
         case tile.Gemm():
-            always_cleared = stmt.clear_accum is True
-            accumulator = set() if always_cleared else {stmt.c.buffer.storage}
-            return {stmt.a.buffer.storage, stmt.b.buffer.storage} | accumulator | (_loads(stmt.clear_accum) if isinstance(stmt.clear_accum, Expr) else set())
+            accumulator = set() if stmt.clear_accum is True else {stmt.c.buffer.storage}
+            condition = _loads(stmt.clear_accum) if isinstance(stmt.clear_accum, Expr) else set()
+            return {stmt.a.buffer.storage, stmt.b.buffer.storage} | accumulator | condition
         case tile.Reduce():
             return {stmt.src.buffer.storage} | (set() if stmt.clear else {stmt.dst.buffer.storage})
         case tile.Fill():

@@ -75,8 +75,9 @@ def _check_locals(body: tile.Body) -> None:
         for buffer in reads(stmt) | writes(stmt):
             if buffer.scope is Scope.LOCAL:
                 raise Unsupported(
-                    f"{buffer.name} is used outside of T.Parallel; there, T.alloc_local arrays run on the CPU only so far", code="TL332",
-                    span=stmt.span or buffer.span, hint="use it within one T.Parallel, or a fragment or T.alloc_var instead",
+                    f"{buffer.name} is used outside of T.Parallel; there, T.alloc_local arrays run on the CPU only so far",
+                    code="TL332", span=stmt.span or buffer.span,
+                    hint="use it within one T.Parallel, or a fragment or T.alloc_var instead",
                 )  # fmt: skip
 
 

@@ -12,8 +12,9 @@ from tilelang.ir.expr import UINT32, Expr, Var, compare
 from tilelang.ir.text import render_statement
 from tilelang.ir.types import Scope
 from tilelang.passes.access import reads, statements
-from tilelang.passes.lower_copy import add, lower_tma_store
-from tilelang.passes.lower_gemm import Operand, RegisterOperand, base_low, lower_gemm
+from tilelang.passes.lower_arith import add
+from tilelang.passes.lower_copy import lower_tma_store
+from tilelang.passes.lower_gemm import DESCRIPTOR_UNIT_BYTES, Operand, RegisterOperand, base_low, lower_gemm
 from tilelang.passes.lower_parallel import lower_parallel
 from tilelang.passes.lower_points import alone
 from tilelang.passes.lower_reduce import lower_reduce
@@ -24,7 +25,6 @@ from tilelang.passes.lower_values import Values
 from tilelang.passes.plans import CopyKind, GemmPlan, Plans
 
 CONSUMER_BARRIER = 1  # the named barrier at which all consumer threads meet; 0 is the whole block's
-DESCRIPTOR_UNIT_BYTES = 16
 TITLE_COLUMNS = 100
 
 
@@ -71,6 +71,7 @@ class Consumer(RoleWalk):
         return (d.TileOp(text=_title(stmt), body=body, span=stmt.span),) if plain and body else body
 
     def _meet(self, stmt: tile.Stmt) -> d.Body:
+        """The barrier, with its fence, that a plan has in front of a statement."""
         sync = self.plans.syncs.get(stmt)
         if sync is None:
             return ()
@@ -115,8 +116,9 @@ class Consumer(RoleWalk):
         """One element, outside of any loop over points: one thread's business."""
         if store.buffer.scope is Scope.FRAGMENT:
             raise Unsupported(
-                f"{store.buffer.name} is a fragment; its elements are written in T.Parallel loops", code="TL344", span=store.span
-            )
+                f"{store.buffer.name} is a fragment; its elements are written in T.Parallel loops", code="TL344", span=store.span,
+                hint="write the element in a T.Parallel over the fragment, with an if, or use a shared buffer",
+            )  # fmt: skip
         first = compare("==", self.context.thread, 0)
         before: list[d.Stmt] = []
         Values(self.context, before, store.span, alone(first)).store(store.buffer, store.indices, store.value)
@@ -158,18 +160,19 @@ class Consumer(RoleWalk):
                 return self._to_shared(copy, copy.dst.buffer)
             case CopyKind.FRAGMENT_TO_GLOBAL:
                 meet = (d.FenceProxyAsync(span=copy.span), self._barrier(copy))
-                return (*self._to_shared(copy, copy), *meet, *self._to_global(copy, SharedAddress(self.plans.shared.arrays[copy])))
+                stored = self._to_global(copy, SharedAddress(self.plans.shared.arrays[copy]))
+                return (*self._to_shared(copy, copy), *meet, *stored)
             case CopyKind.TMA_STORE:
                 return self._to_global(copy, self.slot_address(copy.src.buffer))
         raise InternalError("a copy that is done element by element is a loop by now", code="TL902", span=copy.span)
 
     def _to_shared(self, copy: tile.Copy, where: Buffer | tile.Copy) -> d.Body:
-        plan = self.plans.copies[copy]
-        layout = plan.staging if plan.staging else self.plans.shared_layouts[copy.dst.buffer]
+        """An accumulator, by stmatrix or 8-byte stores, to the tile of a shared buffer or to the copy's own."""
+        layout = self.plans.copies[copy].staging or self.plans.shared_layouts[copy.dst.buffer]
         before: list[d.Stmt] = []
-        source, start = copy.src.buffer, self._start(copy, where, before)
-        gemm = self._accumulator_plan(source)
-        return (*before, *lower_store(self.registers[source], gemm, layout, start, copy.dst.buffer.dtype, self.context.thread, copy.span))
+        source, dtype, start = copy.src.buffer, copy.dst.buffer.dtype, self._start(copy, where, before)
+        gemm, registers = self._accumulator_plan(source), self.registers[source]
+        return (*before, *lower_store(registers, gemm, layout, start, dtype, self.context.thread, copy.span))
 
     def _start(self, copy: tile.Copy, where: Buffer | tile.Copy, before: list[d.Stmt]) -> Expr:
         """The first byte of the tile that the copy writes, with what is needed to know it in front."""
@@ -179,6 +182,7 @@ class Consumer(RoleWalk):
         return next(plan for gemm, plan in self.plans.gemms.items() if gemm.c.buffer is buffer)
 
     def _to_global(self, copy: tile.Copy, address: Expr) -> d.Body:
+        """A shared tile from `address` on, by TMA."""
         tma = self.plans.copies[copy].tma
         if tma is None:
             raise InternalError("a store without a tensor map", code="TL902", span=copy.span)

@@ -28,11 +28,12 @@ def lower(kernel: tile.Kernel, plans: Plans, target: Target) -> d.DeviceKernel:
     arrays = tuple(dict.fromkeys(array for pair in barriers for array in (pair.full, pair.empty)))
     maps = dict.fromkeys(plan.tma.map for plan in plans.copies.values() if plan.tma)
     return d.DeviceKernel(
-        name=f"{kernel.name}_kernel", arch=target.arch, title=_title(kernel, plans, target), grid=tuple(a.extent for a in kernel.grid),
-        threads=plans.roles.threads, min_blocks_per_sm=plans.roles.min_blocks_per_sm, tensor_maps=tuple(maps),
-        pointers=pointers(kernel, roles),
+        name=f"{kernel.name}_kernel", arch=target.arch, title=_title(kernel, plans, target),
+        grid=tuple(axis.extent for axis in kernel.grid), threads=plans.roles.threads,
+        min_blocks_per_sm=plans.roles.min_blocks_per_sm, tensor_maps=tuple(maps), pointers=pointers(kernel, roles),
         scalars=tuple(param for param in kernel.params if isinstance(param, Var)), shared=tuple(plans.shared.arrays.values()),
-        shared_bytes=plans.shared.bytes, barriers=arrays, setup=setup(kernel, plans, arrays), roles=tuple(roles), span=kernel.span,
+        shared_bytes=plans.shared.bytes, barriers=arrays, setup=setup(kernel, plans, arrays), roles=tuple(roles),
+        span=kernel.span,
     )  # fmt: skip
 
 

@@ -16,9 +16,10 @@ def lower_order(kernel: tile.Kernel, order: BlockOrder | None) -> d.Body:
     x, y = (axis.var for axis in kernel.grid)
     block, first, place, rows = (Var(name, INT32) for name in ("block", "first_row", "place", "rows"))
     tiles = order.group_rows * order.columns
+    groups = f"tiles in groups of {order.group_rows} rows, down the rows first, for the L2 cache"
     number = binary("+", times(BLOCK_IDX[1], order.columns), BLOCK_IDX[0])
     declared: list[d.Stmt] = [
-        d.Declare(var=block, value=number, text=f"tiles in groups of {order.group_rows} rows, down the rows first, for the L2 cache"),
+        d.Declare(var=block, value=number, text=groups),
         d.Declare(var=first, value=times(binary("//", block, tiles), order.group_rows)),
         d.Declare(var=place, value=binary("%", block, tiles)),
     ]

@@ -136,8 +136,9 @@ def _for(stmt: tile.For, points: Points, context: Context, values: Values, out: 
     start, stop = values.vector(stmt.start), values.vector(stmt.stop)
     if not (_agree(start, stmt.start, points) and _agree(stop, stmt.stop, points)):
         raise Unsupported(
-            "a loop inside T.Parallel whose bounds depend on the point runs on the CPU only so far", code="TL345", span=stmt.span
-        )
+            "a loop inside T.Parallel whose bounds depend on the point runs on the CPU only so far", code="TL345", span=stmt.span,
+            hint="let it run to the largest bound, with an if inside that the point decides",
+        )  # fmt: skip
     if stmt.kind is not LoopKind.SERIAL and isinstance(start[0], Const) and isinstance(stop[0], Const):
         out.append(_unrolled(stmt, range(int(start[0].value), int(stop[0].value), stmt.step), points, context))
         return
@@ -161,4 +162,7 @@ def _unrolled(stmt: tile.For, turns: range, points: Points, context: Context) ->
 
 
 def _unsupported(what: str, span: Span | None) -> Unsupported:
-    return Unsupported(f"{what} inside T.Parallel runs on the CPU only so far", code="TL346", span=span)
+    return Unsupported(
+        f"{what} inside T.Parallel runs on the CPU only so far", code="TL346", span=span,
+        hint="a T.Parallel may hold assignments, if and loops over a range",
+    )  # fmt: skip

@@ -28,14 +28,6 @@ WORD_BYTES = 4
 _OPERATORS = {ReduceKind.SUM: "+", ReduceKind.ABSSUM: "+", ReduceKind.MAX: "max", ReduceKind.ABSMAX: "max", ReduceKind.MIN: "min"}
 
 
-def scratch_bytes(reduce: tile.Reduce, layout: Layout, threads: int) -> int:
-    """Shared memory for exchanging between warps, 0 if the reduced dimension is within each warp."""
-    if not layout.digits_on(reduce.dim, Axis.WARP):
-        return 0
-    results = math.prod(x.size for i, dim in enumerate(layout.dims) if i != reduce.dim for x in dim if x.axis is Axis.REGISTER)
-    return WORD_BYTES * threads * results
-
-
 @dataclass(frozen=True, slots=True)
 class _Fold:
     """One reduction: the loop over the source's points, the element type it is folded in, and where partial results are kept."""

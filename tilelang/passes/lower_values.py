@@ -99,7 +99,7 @@ class Values:
         home = self.context.registers.get(buffer.storage)
         if home is None or self.points.layout is None:
             raise Unsupported(
-                f"{buffer.name} is a fragment; its elements can be read in T.Parallel loops", code="TL344", span=self.span,
+                f"{buffer.name} is a fragment; its elements are read in T.Parallel loops", code="TL344", span=self.span,
                 hint="copy the value to a shared buffer first",
             )  # fmt: skip
         return self.points.register(buffer, indices, home, self.context.fragment_layouts[buffer], e)
