@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from tilelang.errors import TypeProblem, Unsupported
 from tilelang.ir.expr import Binary, Cast, Compare, Const, Expr, Unary, Var
-from tilelang.ir.walk import walk
 
 THREAD = Var("threadIdx.x")
 """What T.get_thread_binding() gives."""
@@ -23,6 +22,8 @@ _OPERATORS = {
 
 def asks_for_thread(value: object) -> bool:
     """Whether an expression depends on the number of the thread."""
+    from tilelang.ir.walk import walk  # which brings device IR along
+
     return isinstance(value, Expr) and any(node is THREAD for node in walk(value))
 
 
