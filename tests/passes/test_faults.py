@@ -9,15 +9,15 @@ import pytest
 
 from tests.passes.kernels import gemm_kernel
 from tests.passes.maker import Maker, tile
-from tests.passes.programs import BX, I, T
+from tests.passes.programs import BX, KO, I, T
 from tests.passes.refused import Small, run_time_loop
 from tests.passes.running import assert_same_bits, check, compiled, integers, meaning, on_the_machine
 from tilelang.codegen.cuda import emit
 from tilelang.codegen.headers import header_texts
 from tilelang.errors import KernelError
 from tilelang.ir.buffer import Buffer
-from tilelang.ir.expr import Const, Expr, Load, Var, binary
-from tilelang.ir.tile import Kernel, Parallel, Reduce, Store
+from tilelang.ir.expr import Const, Expr, Load, Var, as_expr, binary, compare
+from tilelang.ir.tile import Break, Continue, If, Kernel, Parallel, Reduce, Stmt, Store, While
 from tilelang.ir.types import DType, ReduceKind, Scope
 from tilelang.runtime import nvrtc
 from tilelang.target import SM_90A
@@ -165,3 +165,77 @@ def test_elements_that_begin_like_neighbours(name: str, scope: Scope) -> None:
     arrays = integers(kernel, 0)
     arrays[c] = np.zeros(c.shape, np.float16)  # type: ignore[arg-type]
     assert_same_bits(meaning(kernel, arrays), on_the_machine(compiled(kernel), arrays, "fifo"), name)
+
+
+# ---- what the producer follows ------------------------------------------------------------------------------------------------
+
+
+class Following(Maker):
+    """A 64 x 48 product of 4 k steps, with a scalar to steer the loads by."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.a, self.b, self.c = self.tensor("A", 64, 128), self.tensor("B", 128, 48), self.tensor("C", 64, 48)
+        self.flags = self.tensor("F", 4, dtype="int32")
+        self.a_s, self.b_s, self.acc = self.shared("A_s", 64, 32), self.shared("B_s", 32, 48), self.fragment("acc", 64, 48)
+        self.scalar = self.alloc("v", (), "int32", Scope.VAR)
+
+    @property
+    def value(self) -> Expr:
+        return Load(self.scalar, ())
+
+    def set(self, value: Expr | int) -> Store:
+        return Store(buffer=self.scalar, indices=(), value=as_expr(value), span=self.span())
+
+    def step(self, k: Expr) -> tuple[Stmt, ...]:
+        """Two loads and the gemm of the k-th 32 columns and rows."""
+        loads = self.copy(tile(self.a, (0, k * 32), 64, 32), self.a_s), self.copy(tile(self.b, (k * 32, 0), 32, 48), self.b_s)
+        return (*loads, self.gemm(self.a_s, self.b_s, self.acc))
+
+    def whole(self, *body: Stmt) -> Kernel:
+        return self.kernel({BX: 1}, self.clear(self.acc), *body, self.copy(self.acc, self.c))
+
+
+@pytest.mark.parametrize("leave", [Break, Continue])
+@pytest.mark.parametrize("place", ["in front", "behind"])
+@pytest.mark.parametrize("known", [True, False], ids=["from a tensor", "from shared memory"])
+def test_loops_that_are_left_early(leave: type[Stmt], place: str, known: bool) -> None:
+    """The producer leaves when the consumers do; where it cannot know when, it does not go ahead."""
+    mk = Following()
+    flags = mk.shared("F_s", 4, dtype="int32")
+    read = mk.set(Load(mk.flags if known else flags, (KO,)))
+    out = If(condition=compare(">", mk.value, 0), then=(leave(span=mk.span()),), span=mk.span())
+    body = (read, out, *mk.step(KO)) if place == "in front" else (*mk.step(KO), read, out)
+    kernel = mk.whole(mk.copy(mk.flags, flags), mk.loop(KO, 4, *body, stages=2))
+    lowered, arrays = compiled(kernel), integers(kernel, 0)
+    assert bool(lowered.plans.channels) == known
+    arrays[mk.flags][:] = [0, 1, 0, 0]
+    for schedule in ("fifo", "reverse", "lazy-async"):
+        assert_same_bits(meaning(kernel, arrays), on_the_machine(lowered, arrays, schedule), schedule)
+
+
+SETTERS: dict[str, Callable[[Following], Stmt]] = {
+    "for": lambda mk: mk.loop(T, 3, mk.set(mk.value + 1)),
+    "nested for": lambda mk: mk.loop(T, 3, mk.loop(I, 1, mk.set(mk.value + 1))),
+    "while": lambda mk: While(condition=compare("<", mk.value, 3), body=(mk.set(mk.value + 1),), span=mk.span()),
+    "if": lambda mk: If(condition=compare("<", mk.value, 3), then=(mk.set(3),), span=mk.span()),
+}
+
+
+@pytest.mark.parametrize("name", SETTERS)
+def test_scalars_that_loads_depend_on(name: str) -> None:
+    """Set by statements without any load in them."""
+    mk = Following()
+    kernel = mk.whole(mk.set(0), SETTERS[name](mk), *mk.step(mk.value))
+    assert compiled(kernel).plans.channels
+    check(kernel, ("fifo", "reverse", "lazy-async"))
+
+
+def test_tensors_that_the_kernel_writes_steer_no_producer() -> None:
+    """The flag that a load depends on is written by the same kernel."""
+    mk = Following()
+    first = Store(buffer=mk.flags, indices=(Const(0),), value=Const(2), span=mk.span())
+    kernel = mk.whole(first, mk.set(Load(mk.flags, (Const(0),))), *mk.step(mk.value))
+    lowered = compiled(kernel)
+    assert not lowered.plans.channels
+    check(kernel, ("fifo", "reverse", "lazy-async"))

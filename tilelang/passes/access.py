@@ -83,6 +83,13 @@ def statements(body: tile.Body) -> Iterator[tile.Stmt]:
             yield from statements(inner)
 
 
+def leaves(stmt: tile.Stmt) -> bool:
+    """Whether a statement, or one inside it, is a break or continue of the loop around it."""
+    if isinstance(stmt, (tile.Break, tile.Continue)):
+        return True
+    return isinstance(stmt, tile.If) and any(leaves(inner) for inner in (*stmt.then, *stmt.otherwise))
+
+
 def reads_inside(stmt: tile.Stmt, buffer: Buffer) -> bool:
     """Whether `stmt` or a statement inside it reads `buffer`."""
     return any(buffer in reads(inner) for inner in statements((stmt,)))

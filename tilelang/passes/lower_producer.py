@@ -8,8 +8,7 @@ from tilelang.ir import device as d
 from tilelang.ir import tile
 from tilelang.ir.buffer import Region
 from tilelang.ir.text import render_statement
-from tilelang.ir.types import Scope
-from tilelang.passes.access import statements
+from tilelang.passes.access import leaves, statements
 from tilelang.passes.lower_copy import lower_tma_load
 from tilelang.passes.lower_ring import Barriers, Ring
 from tilelang.passes.lower_role import RoleWalk, start_rings
@@ -34,18 +33,20 @@ class Producer(RoleWalk):
     """Fills the rings."""
 
     def keep(self, stmt: tile.Stmt) -> bool:
-        """A loop with loads in it; in such a loop also a condition that leaves it, or sets a scalar."""
-        inner = tuple(statements((stmt,)))
-        if any(isinstance(s, tile.Copy) and self.plans.copies[s].kind is CopyKind.TMA_LOAD for s in inner):
-            return True
-        return isinstance(stmt, tile.If) and any(isinstance(s, (tile.Break, tile.Continue)) or _sets_scalar(s) for s in inner)
+        """What has loads in it, sets a scalar that loads depend on, or leaves the loop that it is in."""
+        return leaves(stmt) or any(self._is_load(inner) or self._sets_needed(inner) for inner in statements((stmt,)))
+
+    def _is_load(self, stmt: tile.Stmt) -> bool:
+        return isinstance(stmt, tile.Copy) and self.plans.copies[stmt].kind is CopyKind.TMA_LOAD
+
+    def _sets_needed(self, stmt: tile.Stmt) -> bool:
+        return isinstance(stmt, tile.Store) and stmt.buffer in self.plans.producer_scalars
 
     def statement(self, stmt: tile.Stmt) -> d.Body:
-        """Scalars whose values only the consumers know are not the producer's: no load depends on them."""
-        known = self.plans.consumer_only
-        if isinstance(stmt, tile.Let) and stmt.var in known:
+        """Scalars that no load depends on are the consumers' business."""
+        if isinstance(stmt, tile.Let) and stmt.var not in self.plans.producer_scalars:
             return ()
-        if isinstance(stmt, tile.Store) and stmt.buffer in known:
+        if isinstance(stmt, tile.Store) and not self._sets_needed(stmt):
             return ()
         return super(Producer, self).statement(stmt)
 
@@ -73,7 +74,3 @@ class Producer(RoleWalk):
         full = d.BarrierRef(ring.barriers.full, ring.slot)
         body = lower_tma_load(plan.tma, source, array, ring.offset(array.stage_bytes), full, copy.span)
         return (d.TileOp(text=render_statement(copy).strip(), body=(*before, *body), span=copy.span),)
-
-
-def _sets_scalar(stmt: tile.Stmt) -> bool:
-    return isinstance(stmt, tile.Store) and stmt.buffer.scope is Scope.VAR

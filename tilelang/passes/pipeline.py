@@ -31,7 +31,8 @@ from tilelang.passes.plan_copy import ELEMENTWISE, plan_copies
 from tilelang.passes.plan_explicit import plan_explicit
 from tilelang.passes.plan_gemm import plan_gemms
 from tilelang.passes.plan_order import plan_order
-from tilelang.passes.plan_pipeline import consumer_only, plan_channels
+from tilelang.passes.plan_pipeline import plan_channels
+from tilelang.passes.plan_producer import producer_scalars
 from tilelang.passes.plan_register_hints import apply_hints
 from tilelang.passes.plan_registers import plan_registers
 from tilelang.passes.plan_roles import PRODUCER_THREADS, plan_roles, spare_registers
@@ -89,11 +90,12 @@ def plan(
     roles, role_reasons = plan_roles(kernel, bool(channels), registers.values(), gemms.accumulators, shared.bytes, target)
     roles, role_reasons = apply_hints(kernel, roles, role_reasons, target)
     order, order_reasons = plan_order(kernel)
+    loads = {copy for channel in channels for site in channel.sites for copy in site.copies}
     plans = Plans(
         body=kernel.body, shared_layouts=shared_layouts, fragment_layouts=fragments, loop_layouts=loops, copies=copies,
         gemms=gemms.gemms, clears=clears, channels=channels, roles=roles, shared=shared,
         syncs=plan_sync(kernel.body, copies, shared.arrays), alignments=alignments, registers=registers,
-        consumer_only=consumer_only(kernel), order=order, ordered_stores=plan_ordered_stores(kernel, copies),
+        producer_scalars=producer_scalars(kernel, loads), order=order, ordered_stores=plan_ordered_stores(kernel, copies),
     )  # fmt: skip
     reasons = (hoisted, gemms.decisions, copied.decisions, settled.decisions, clear_reasons, shared_reasons, role_reasons, order_reasons)
     return plans, tuple(decision for group in reasons for decision in group)

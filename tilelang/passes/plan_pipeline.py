@@ -14,12 +14,11 @@ from dataclasses import dataclass
 
 from tilelang.ir import tile
 from tilelang.ir.buffer import Buffer
-from tilelang.ir.expr import Load, Var
 from tilelang.ir.tile import Copy, Kernel, Stmt
-from tilelang.ir.types import LoopKind, Scope
-from tilelang.ir.walk import walk
-from tilelang.passes.access import Context, contexts, own_expressions, reads, reads_inside, statements, writes
+from tilelang.ir.types import LoopKind
+from tilelang.passes.access import Context, contexts, reads, reads_inside, statements, writes
 from tilelang.passes.options import Options
+from tilelang.passes.plan_producer import consumer_scalars, follow_refusal
 from tilelang.passes.plans import Channel, CopyKind, CopyPlan, Site
 from tilelang.trace import Decision, Rejection
 
@@ -87,10 +86,9 @@ def _split_overlapping(found: dict[tuple[Buffer, ...], list[tuple[Site, int]]], 
     for buffer, groups in owners.items():
         if len(groups) > 1:
             for group in groups:
+                why = Rejection("a ring", f"{buffer.name} is always loaded together with the same buffers", "it is not")
                 for site, _ in found.pop(group, []):
-                    for copy in site.copies:
-                        why = Rejection("a ring", f"{buffer.name} is always loaded together with the same buffers", "it is not")
-                        demoted[copy] = why
+                    demoted.update(dict.fromkeys(site.copies, why))
 
 
 # ---- what cannot travel ahead ------------------------------------------------------------------------------------------------
@@ -99,12 +97,14 @@ def _split_overlapping(found: dict[tuple[Buffer, ...], list[tuple[Site, int]]], 
 def _demoted(kernel: Kernel, copies: Mapping[Copy, CopyPlan], options: Options) -> dict[Copy, Rejection]:
     loads = [s for s in statements(kernel.body) if isinstance(s, Copy) and copies[s].kind is CopyKind.TMA_LOAD]
     if not options.warp_specialize:
-        return dict.fromkeys(loads, Rejection("a ring", "there may be producer warps", "the author forbids them, or the block is full"))
-    tainted = consumer_only(kernel)
+        why_not = Rejection("a ring", "there may be producer warps", "the author forbids them, or the block is full")
+        return dict.fromkeys(loads, why_not)
+    theirs = consumer_scalars(kernel)
     demoted: dict[Copy, Rejection] = {}
     for buffer in dict.fromkeys(copy.dst.buffer for copy in loads):
         mine = [copy for copy in loads if copy.dst.buffer is buffer]
-        why_not = _misplaced_read(kernel, buffer, mine) or next(filter(None, (_follow_refusal(kernel, c, tainted) for c in mine)), None)
+        refusals = (_misplaced_read(kernel, buffer, mine), *(follow_refusal(kernel, copy, theirs) for copy in mine))
+        why_not = next((refusal for refusal in refusals if refusal is not None), None)
         if why_not is not None:
             demoted.update(dict.fromkeys(mine, why_not))
     return demoted
@@ -116,62 +116,35 @@ def _misplaced_read(kernel: Kernel, buffer: Buffer, loads: list[Copy]) -> Reject
     for context in contexts(kernel.body):
         for copy in loads:
             if copy in context.body:
-                start = context.body.index(copy)
-                readers = [i for i, stmt in enumerate(context.body) if i > start and reads_inside(stmt, buffer)]
-                if not readers:
-                    return Rejection("a ring", f"{buffer.name} is read behind its load, in the same block of statements", "it is not")
-                region = context.body[start + 1 : readers[-1] + 1]
-                if any(isinstance(stmt, (tile.Break, tile.Continue)) for stmt in statements(region)):
-                    return Rejection("a ring", f"no break or continue stands between load and last use of {buffer.name}", "one does")
-                if any(buffer in writes(stmt) for stmt in statements(region)):
-                    return Rejection("a ring", f"{buffer.name} is not written again before its last use", "it is")
-                covered.update(statements(region))
+                region = _live_region(context, copy)
+                why_not = _broken_region(region, buffer)
+                if why_not is not None:
+                    return why_not
+                covered.update(region)
     for stmt in statements(kernel.body):
         if buffer in reads(stmt) and stmt not in covered:
-            where = f"it is read at {stmt.span}" if stmt.span else "it is read elsewhere"
-            return Rejection("a ring", f"every read of {buffer.name} stands behind its load, in the same block of statements", where)
+            rule = f"every read of {buffer.name} stands behind its load, in the same block of statements"
+            return Rejection("a ring", rule, f"it is read at {stmt.span}" if stmt.span else "it is read elsewhere")
         if buffer in writes(stmt) and stmt not in loads:
             return Rejection("a ring", f"only TMA loads write {buffer.name}", "something else does")
     return None
 
 
-def _follow_refusal(kernel: Kernel, copy: Copy, tainted: set[Var | Buffer]) -> Rejection | None:
-    """The producer must be able to evaluate every index and condition on the way to the load, and to read the tensor early."""
-    if any(copy.src.buffer in writes(stmt) for stmt in statements(kernel.body)):
-        return Rejection("a ring", f"the kernel does not write {copy.src.buffer.name}", "it does")
-    context = next(context for context in contexts(kernel.body) if copy in context.body)
-    for expression in (*copy.src.base, *(e for stmt in context.around for e in own_expressions(stmt))):
-        for node in walk(expression):
-            if (isinstance(node, Var) and node in tainted) or (isinstance(node, Load) and _is_consumers(node.buffer, tainted)):
-                return Rejection("a ring", "indices and conditions of the load are known without the consumers' data", "they are not")
+def _live_region(context: Context, load: Copy) -> tuple[Stmt, ...]:
+    """The statements from behind a load to the last one in its list that reads what it loads, with those inside them."""
+    rest = context.body[context.body.index(load) + 1 :]
+    end = max((i + 1 for i, stmt in enumerate(rest) if reads_inside(stmt, load.dst.buffer)), default=0)
+    return tuple(statements(rest[:end]))
+
+
+def _broken_region(region: tuple[Stmt, ...], buffer: Buffer) -> Rejection | None:
+    if not region:
+        return Rejection("a ring", f"{buffer.name} is read behind its load, in the same block of statements", "it is not")
+    if any(isinstance(stmt, (tile.Break, tile.Continue)) for stmt in region):
+        return Rejection("a ring", f"no break or continue stands between load and last use of {buffer.name}", "one does")
+    if any(buffer in writes(stmt) for stmt in region):
+        return Rejection("a ring", f"{buffer.name} is not written again before its last use", "it is")
     return None
-
-
-def consumer_only(kernel: Kernel) -> set[Var | Buffer]:
-    """Variables whose values come from shared memory or fragments, which only the consumers know."""
-    tainted: set[Var | Buffer] = set()
-    size = -1
-    while len(tainted) > size:
-        size = len(tainted)
-        for context in contexts(kernel.body):
-            dark = any(_reads_consumers(e, tainted) for stmt in context.around for e in own_expressions(stmt))
-            for stmt in context.body:
-                if isinstance(stmt, tile.Let) and _reads_consumers(stmt.value, tainted):
-                    tainted.add(stmt.var)
-                if isinstance(stmt, tile.Store) and stmt.buffer.scope is Scope.VAR and (dark or _reads_consumers(stmt.value, tainted)):
-                    tainted.add(stmt.buffer)
-    return tainted
-
-
-def _reads_consumers(expression: object, tainted: set[Var | Buffer]) -> bool:
-    return any(
-        (isinstance(node, Load) and _is_consumers(node.buffer, tainted)) or (isinstance(node, Var) and node in tainted)
-        for node in walk(expression)
-    )
-
-
-def _is_consumers(buffer: Buffer, tainted: set[Var | Buffer]) -> bool:
-    return buffer.scope in (Scope.SHARED, Scope.FRAGMENT, Scope.LOCAL) or buffer in tainted
 
 
 def _decision(channel: Channel) -> Decision:

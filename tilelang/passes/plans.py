@@ -163,6 +163,6 @@ class Plans:
     syncs: Mapping[Stmt, Sync]
     alignments: Mapping[Buffer, int]
     registers: Mapping[Buffer, Registers]
-    consumer_only: Collection[Var | Buffer]
+    producer_scalars: Collection[Var | Buffer]
     order: BlockOrder | None
     ordered_stores: Collection[Copy]
