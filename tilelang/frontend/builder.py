@@ -53,6 +53,12 @@ def current(what: str) -> Builder:
     return builder
 
 
+def twins() -> dict[Any, Any]:
+    """Rewritten twins of the plain functions that the kernel at work has called."""
+    builder = _CURRENT.get()
+    return {} if builder is None else builder.twins
+
+
 def is_building() -> bool:
     """Whether a kernel is being built in this context."""
     return _CURRENT.get() is not None
@@ -88,6 +94,7 @@ class Builder:
         self.taken: set[str] = set()
         self.unbound: set[Buffer] = set()  # mutable scalars without a name yet
         self.held: set[Buffer] = set()  # mutable scalars that live in Python containers
+        self.twins: dict[Any, Any] = {}  # see helpers.Twins
         self.frames = [Frame("root", [], span)]
         self.launch: KernelSpec | None = None
         self.grid: tuple[tile.GridAxis, ...] = ()

@@ -46,6 +46,14 @@ class Expressions:
         return choose(condition, then(), otherwise())
 
     @staticmethod
+    def callee(function: object) -> object:
+        """What is called: a plain function of the author's with its expressions rewritten, anything else as it is."""
+        from tilelang.frontend.builder import twins
+        from tilelang.frontend.helpers import callable_twin
+
+        return callable_twin(function, twins())
+
+    @staticmethod
     def equal(a: object, b: object) -> object:
         return _equality("==", a, b)
 

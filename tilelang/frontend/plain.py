@@ -52,6 +52,15 @@ def items(value: object) -> Iterator[object]:
     return iter(value)  # type: ignore[call-overload]
 
 
+def with_arguments(function: Any, change: Callable[[object], object]) -> Callable[..., object]:
+    """`function`, each of its arguments changed by `change` first."""
+
+    def changed(*args: object, **options: object) -> object:
+        return function(*map(change, args), **{name: change(value) for name, value in options.items()})
+
+    return changed
+
+
 def call(function: object, *args: object, **options: object) -> object:
     """`function(...)`."""
     return function(*args, **options)  # type: ignore[operator]

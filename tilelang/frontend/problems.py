@@ -51,6 +51,8 @@ def located(error: Exception, span: Span | None, kernel_file: str) -> TileError:
         return error
     if isinstance(error, NameError):
         return _name_problem(error, span, kernel_file)
+    if isinstance(error, RecursionError):
+        return KernelError("the kernel's Python code recurses too deeply", code="TL117", span=span)
     if _raised_by_us(error) and not _is_users_value_error(error):
         return InternalError(
             f"{type(error).__name__}: {error}",
@@ -65,8 +67,6 @@ def located(error: Exception, span: Span | None, kernel_file: str) -> TileError:
         return TypeProblem(in_words(str(error)), code=code, span=span, hint=hint)
     if isinstance(error, ValueError) and str(error).startswith("unknown dtype "):
         return _dtype_problem(str(error), span)
-    if isinstance(error, RecursionError):
-        return KernelError("the kernel's Python code recurses too deeply", code="TL117", span=span)
     return KernelError(f"the kernel's Python code raised {type(error).__name__}: {error}", code="TL117", span=span)
 
 

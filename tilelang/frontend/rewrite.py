@@ -19,7 +19,7 @@ import sys
 from collections.abc import Iterable
 
 from tilelang.errors import Span, SyntaxProblem
-from tilelang.frontend.rewrite_expressions import BUILDER, ExpressionRewriter, call, string
+from tilelang.frontend.rewrite_expressions import BUILDER, ExpressionRewriter, HelperRewriter, call, string
 from tilelang.frontend.source import node_span
 
 _HINTS: dict[type[ast.AST], str] = {
@@ -315,7 +315,7 @@ class _Statements:
         self.live = self.live | {node.name}
         if not words & {"macro", "prim_func"}:
             names = {argument.arg for argument in _arguments(node.args)} | _bound_names(node.body)
-            node = ExpressionRewriter(self.file, set(), lambda: names).helper(node)
+            node = HelperRewriter(self.file, set(), lambda: names).helper(node)
         return [
             self.place(node, None, [node.name]),
             node,

@@ -45,27 +45,17 @@ class ExpressionRewriter(ast.NodeTransformer):
                     ast.copy_location(part, node)
         return new
 
-    def helper(self, node: ast.FunctionDef) -> ast.FunctionDef:
-        """A nested plain function, with its expressions rewritten and its statements as they are."""
-        node.body = [self.visit(statement) for statement in node.body]  # type: ignore[misc]
-        return node
-
     def loop_head(self, node: ast.expr) -> ast.expr:
         """The iterable of a for loop, where `range` means a loop of the kernel."""
-        new = self.visit(node)
-        if (
-            isinstance(node, ast.Call)
-            and isinstance(node.func, ast.Name)
-            and node.func.id == "range"
-            and isinstance(new, ast.Call)
-        ):
-            head = call("range", new.func, *new.args)
-            head.keywords = new.keywords
-            for part in ast.walk(head):
-                if "lineno" in part._attributes and not hasattr(part, "lineno"):
-                    ast.copy_location(part, node)
-            return head
-        return new  # type: ignore[return-value]
+        if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "range"):
+            return self.visit(node)  # type: ignore[return-value]
+        self.generic_visit(node)
+        head = call("range", node.func, *node.args)
+        head.keywords = node.keywords
+        for part in ast.walk(head):
+            if "lineno" in part._attributes and not hasattr(part, "lineno"):
+                ast.copy_location(part, node)
+        return head
 
     # ---- names ----------------------------------------------------------------------------------------------------------------
 
@@ -94,6 +84,14 @@ class ExpressionRewriter(ast.NodeTransformer):
         return self._scoped(node, [part.id for part in targets if isinstance(part, ast.Name)])
 
     visit_ListComp = visit_SetComp = visit_DictComp = visit_GeneratorExp = _comprehension
+
+    # ---- calls ----------------------------------------------------------------------------------------------------------------
+
+    def visit_Call(self, node: ast.Call) -> ast.Call:
+        """`f(x)`, where f may be a plain function whose own expressions are to be rewritten."""
+        self.generic_visit(node)
+        node.func = call("callee", node.func)
+        return node
 
     # ---- operators ------------------------------------------------------------------------------------------------------------
 
@@ -150,3 +148,20 @@ class ExpressionRewriter(ast.NodeTransformer):
 
     def visit_YieldFrom(self, node: ast.YieldFrom) -> None:
         self.refuse(node, "`yield` has no meaning in a kernel", "write results to a tensor parameter")
+
+
+class HelperRewriter(ExpressionRewriter):
+    """For plain functions, whose statements stay Python's: `yield`, `await` and `:=` do, too, with what they stand in."""
+
+    def visit(self, node: ast.AST) -> ast.AST:
+        """As elsewhere, but an operator around `yield`, `await` or `:=`, which cannot be delayed, keeps its Python meaning."""
+        delays = isinstance(node, (ast.BoolOp, ast.IfExp)) or (isinstance(node, ast.Compare) and len(node.ops) > 1)
+        kept = (ast.Yield, ast.YieldFrom, ast.Await, ast.NamedExpr)
+        if isinstance(node, kept) or (delays and any(isinstance(part, kept) for part in ast.walk(node))):
+            return self.generic_visit(node)
+        return super().visit(node)
+
+    def helper(self, node: ast.FunctionDef) -> ast.FunctionDef:
+        """A plain function, with its expressions rewritten and its statements as they are."""
+        node.body = [self.visit(statement) for statement in node.body]  # type: ignore[misc]
+        return node
