@@ -92,6 +92,7 @@ def outcome(path: Path) -> str:
         return "hangs"
     finally:
         process.kill()
+        process.communicate()
     return out.strip() or f"fails: {err.strip().splitlines()[-1]}"
 
 
