@@ -75,7 +75,9 @@ def test_kernels_of_the_jit_decorator_count_too(tmp_path: Path, capsys: pytest.C
 
 
 def test_a_hazard_ends_with_status_1(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    path = program(tmp_path, 'tilelang.compile(ring(5, wait=False), target="sm_90a")', 'tilelang.compile(copied, target="sm_90a")')
+    path = program(
+        tmp_path, 'tilelang.compile(ring(5, wait=False), target="sm_90a")', 'tilelang.compile(copied, target="sm_90a")'
+    )
     status, printed = checked(capsys, path)
     assert status == HAZARD
     assert "TL815 HazardError: race on slots[stage 0]" in printed

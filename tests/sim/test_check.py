@@ -69,7 +69,7 @@ def product() -> JITKernel:
     return gemm()
 
 
-# ---- which blocks ---------------------------------------------------------------------------------------------------------------
+# ---- which blocks -------------------------------------------------------------------------------------------------------------
 
 
 def test_a_few_blocks_by_default(product: JITKernel) -> None:
@@ -103,7 +103,7 @@ def test_blocks_whose_control_flow_differs() -> None:
     assert report.proved
 
 
-# ---- which schedules, and what they show ----------------------------------------------------------------------------------------
+# ---- which schedules, and what they show --------------------------------------------------------------------------------------
 
 
 def test_independence_of_data_is_a_proof(product: JITKernel) -> None:
@@ -199,7 +199,7 @@ def test_claims_in_words() -> None:
     assert (report.claim, report.extent) == ("proved for this shape", "all 2 blocks")
 
 
-# ---- schedules by seed ----------------------------------------------------------------------------------------------------------
+# ---- schedules by seed --------------------------------------------------------------------------------------------------------
 
 
 def test_schedules_by_seed() -> None:

@@ -16,7 +16,7 @@ from functools import partial
 from tilelang.errors import Span
 from tilelang.ir import device as d
 from tilelang.ir.device import u32
-from tilelang.ir.expr import UINT32, Binary, Cast, Const, Expr
+from tilelang.ir.expr import UINT32, Binary, Cast, Const, Expr, Var
 from tilelang.ir.walk import rewrite, walk
 
 Replacement = tuple[d.Stmt, ...]
@@ -174,6 +174,8 @@ def _moves(kernel: d.DeviceKernel, role: str, body: d.Body) -> Iterator[Mutant]:
                 other = _neighbour(inner, at, step)
                 if other is None or (id(inner), min(at, other), max(at, other)) in seen:
                     continue
+                if _declares(inner[other:at], unit):
+                    continue  # which would be no program
                 seen.add((id(inner), min(at, other), max(at, other)))
                 passed = _core(inner[other])
                 changed = _replaced_body(kernel, inner, _exchanged(inner, at, other))
@@ -192,6 +194,12 @@ def _neighbour(body: d.Body, at: int, step: int) -> int | None:
     while 0 <= other < len(body) and all(isinstance(node, _INERT) for node in walk(body[other]) if isinstance(node, d.Stmt)):
         other += step
     return other if 0 <= other < len(body) else None
+
+
+def _declares(body: d.Body, unit: d.Stmt) -> bool:
+    """Whether some of these statements declare what `unit` uses."""
+    used = {node for node in walk(unit) if isinstance(node, Var)}
+    return any(isinstance(stmt, d.Declare) and stmt.var in used for stmt in body)
 
 
 def _exchanged(body: d.Body, at: int, other: int) -> d.Body:
