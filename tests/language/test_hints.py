@@ -35,6 +35,7 @@ def built(hint) -> tile.Kernel:
             "share of A that stays in the L2 cache", "the hardware's",
         ),
         (lambda A, n, tile, other: T.annotate_min_blocks_per_sm(2), "blocks per SM", "by plan"),
+        (lambda A, n, tile, other: T.use_swizzle(4, order="column"), "block order", "by plan"),
         (lambda A, n, tile, other: T.annotate_restrict_buffers(A), "overlap of A with other tensors", "refused"),
         (lambda A, n, tile, other: T.assume(n > 3), "assumption n > 3", "not used"),
     ],

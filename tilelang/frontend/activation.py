@@ -15,6 +15,7 @@ from tilelang.errors import KernelError, NameProblem, Span, SyntaxProblem, TypeP
 from tilelang.frontend import plain
 from tilelang.frontend.builder import Builder, Frame
 from tilelang.frontend.control import Branch, Loops, ThreadBranch, While
+from tilelang.frontend.describe import indexed
 from tilelang.frontend.explicit import WarpgroupSpec
 from tilelang.frontend.expressions import Expressions, is_dynamic
 from tilelang.frontend.facts import reads_memory
@@ -200,8 +201,9 @@ class Activation(Expressions, Loops):
                 else f"{buffer.name} has {buffer.rank} dimensions and {count} indices came"
             )
             raise TypeProblem(
-                message, code="TL116" if has_slice else "TL201", hint="use T.fill or T.copy for whole tiles" if has_slice else ""
-            )
+                message, code="TL116" if has_slice else "TL201",
+                hint="use T.fill or T.copy for whole tiles" if has_slice else f"index every dimension: {indexed(buffer)} = ...",
+            )  # fmt: skip
         return element
 
     def _require_local_object(self, name: str | None) -> None:

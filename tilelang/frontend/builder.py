@@ -123,7 +123,10 @@ class Builder:
         """A buffer of the block; its name is made unique."""
         self.require_kernel(f"allocating {name}")
         if self.inside("parallel") and scope in (Scope.SHARED, Scope.FRAGMENT):
-            raise TypeProblem(f"{name} is a tile of the whole block and cannot be allocated in T.Parallel", code="TL219")
+            raise TypeProblem(
+                f"{name} is a tile of the whole block and cannot be allocated in T.Parallel", code="TL219",
+                hint="allocate it before the loop, or use T.alloc_var or T.alloc_local for what each point has for itself",
+            )  # fmt: skip
         buffer = Buffer(self._unique(name), as_shape(shape, name), as_dtype(dtype), scope, self.span)
         self.buffers.append(buffer)
         return buffer
@@ -268,7 +271,9 @@ class Builder:
                 "a T.prim_func holds one T.Kernel, and this is the second", code="TL111", hint="write two functions"
             )
         if names and len(names) != len(spec.grid):
-            raise SyntaxProblem(f"T.Kernel has {len(spec.grid)} axes and {len(names)} names for them", code="TL118")
+            shown = ", ".join(("bx", "by", "bz")[: len(spec.grid)])
+            hint = f"with T.Kernel(...) as ({shown}):" if len(spec.grid) > 1 else f"with T.Kernel(...) as {shown}:"
+            raise SyntaxProblem(f"T.Kernel has {len(spec.grid)} axes and {len(names)} names for them", code="TL118", hint=hint)
         axes = tuple(Var(name) for name in names or ("bx", "by", "bz")[: len(spec.grid)])
         for var, extent in zip(axes, spec.grid, strict=True):
             self.facts.add_axis(var, extent)
@@ -286,7 +291,7 @@ class Builder:
             yield from self._grid(spec, names)
             return
         if spec.num_stages and self.inside("parallel"):
-            raise TypeProblem("T.Pipelined cannot stand inside T.Parallel", code="TL219")
+            raise TypeProblem("T.Pipelined cannot stand inside T.Parallel", code="TL219", hint="use T.serial there")
         var = Var(
             names[0] if names else "i", spec.start.dtype if spec.start.dtype.bits > spec.stop.dtype.bits else spec.stop.dtype
         )

@@ -177,8 +177,9 @@ def _kernel_loop(activation: Activation, pattern: object, spec: LoopSpec | Paral
     rank = 1 if isinstance(spec, LoopSpec) else len(spec.extents if isinstance(spec, ParallelSpec) else spec.loops)
     if isinstance(pattern, tuple) and len(names) != rank:
         raise SyntaxProblem(
-            f"this loop has {rank} variable{'s' if rank > 1 else ''} and {len(names)} names for them", code="TL118"
-        )
+            f"this loop has {rank} variable{'s' if rank > 1 else ''} and {len(names)} names for them", code="TL118",
+            hint=f"for {', '.join('ijklmn'[:rank])} in ...",
+        )  # fmt: skip
     with activation.builder.loop(spec, *names) as found:  # type: ignore[arg-type]
         points: list[object] = list(found) if isinstance(found, tuple) else [found]
         if isinstance(pattern, tuple):

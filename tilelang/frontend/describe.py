@@ -29,6 +29,12 @@ def tile_text(operand: Buffer | Region | Load) -> str:
     return expr_text(operand) if isinstance(operand, Load) else render_region(operand)
 
 
+def indexed(buffer: Buffer) -> str:
+    """An element of a buffer, for a hint: `A[i, j]`."""
+    names = "ijklmn"
+    return f"{buffer.name}[{', '.join(names[axis % 6] for axis in range(buffer.rank))}]"
+
+
 def place_text(operand: Buffer | Region | Load) -> str:
     """A note that names where the operand's buffer comes from."""
     buffer = operand if isinstance(operand, Buffer) else operand.buffer

@@ -70,5 +70,6 @@ def literal(value: object, dtype: DType) -> Expr:
         and not dtype.limits[0] <= number <= dtype.limits[1]
     ):
         low, high = dtype.limits
-        raise TypeProblem(f"{number} does not fit {dtype}, which holds {low} to {high}", code="TL217")
+        hint = "use a wider dtype"
+        raise TypeProblem(f"{number} does not fit {dtype}, which holds {low} to {high}", code="TL217", hint=hint)
     return value if isinstance(value, Const) and value.dtype != dtype and isinstance(number, float) else as_expr(number, dtype)

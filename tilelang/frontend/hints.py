@@ -33,7 +33,7 @@ def annotate_layout(builder: Builder, layouts: object) -> None:
                 f"({shape_text(layout.buffer.shape)}, {layout.buffer.dtype})",
                 code="TL216", hint=f"make_swizzled_layout({buffer.name})", notes=(place_text(buffer), place_text(layout.buffer)),
             )  # fmt: skip
-        _decide(
+        decide(
             builder, f"layout of {buffer.name}", "a swizzle, by plan",
             "every shared tile gets the widest swizzle that its rows take, which is what make_swizzled_layout asks for",
         )  # fmt: skip
@@ -48,7 +48,7 @@ def annotate_safe_value(builder: Builder, safe_values: object) -> None:
                 f"T.annotate_safe_value of {buffer.name} with {expr_text(number)} is not there yet; what lies outside reads as 0",
                 code="TL302", hint="fill the tile's overhang after the copy: T.if_then_else(row < rows, tile[i, j], value)",
             )  # fmt: skip
-        _decide(builder, f"reads outside of {buffer.name}", "0", "as everywhere")
+        decide(builder, f"reads outside of {buffer.name}", "0", "as everywhere")
 
 
 def annotate_l2_hit_ratio(builder: Builder, ratios: object) -> None:
@@ -58,7 +58,7 @@ def annotate_l2_hit_ratio(builder: Builder, ratios: object) -> None:
             raise TypeProblem(f"the L2 hit ratio of {buffer.name} is {ratio!r}; it must be a number from 0 to 1", code="TL216")
         require_scope(buffer, "what stays in the L2 cache", (Scope.GLOBAL,))
         subject = f"share of {buffer.name} that stays in the L2 cache"
-        _decide(builder, subject, "the hardware's", f"{ratio} is asked for; hints are not used")
+        decide(builder, subject, "the hardware's", f"{ratio} is asked for; hints are not used")
 
 
 def annotate_min_blocks_per_sm(builder: Builder, blocks: object) -> None:
@@ -66,7 +66,7 @@ def annotate_min_blocks_per_sm(builder: Builder, blocks: object) -> None:
     if isinstance(blocks, (bool, Expr)) or not isinstance(blocks, int) or blocks < 1:
         shown = "an expression" if isinstance(blocks, Expr) else repr(blocks)
         raise TypeProblem(f"T.annotate_min_blocks_per_sm({shown}); it must be an int of at least 1", code="TL216")
-    _decide(builder, "blocks per SM", "by plan", f"{blocks} are asked for; shared memory and registers decide")
+    decide(builder, "blocks per SM", "by plan", f"{blocks} are asked for; shared memory and registers decide")
 
 
 def annotate_restrict_buffers(builder: Builder, *buffers: object) -> None:
@@ -74,7 +74,7 @@ def annotate_restrict_buffers(builder: Builder, *buffers: object) -> None:
     for value in buffers:
         buffer = _buffer(value, "T.annotate_restrict_buffers")
         require_scope(buffer, "a buffer without __restrict__", (Scope.GLOBAL,))
-        _decide(builder, f"overlap of {buffer.name} with other tensors", "refused", "a call refuses an output that shares memory")
+        decide(builder, f"overlap of {buffer.name} with other tensors", "refused", "a call refuses an output that shares memory")
 
 
 def assume(builder: Builder, condition: object) -> None:
@@ -83,7 +83,7 @@ def assume(builder: Builder, condition: object) -> None:
     if found is False:
         raise KernelError("T.assume of a condition that is false", code="TL115", hint="assume what holds")
     if isinstance(found, Expr):
-        _decide(builder, f"assumption {expr_text(found)}", "not used", "what is proved comes from shapes and loops")
+        decide(builder, f"assumption {expr_text(found)}", "not used", "what is proved comes from shapes and loops")
 
 
 def _pairs(builder: Builder, values: object, what: str) -> Iterator[tuple[Buffer, object]]:
@@ -103,5 +103,6 @@ def _buffer(value: object, what: str) -> Buffer:
     return value
 
 
-def _decide(builder: Builder, subject: str, chosen: str, reason: str) -> None:
+def decide(builder: Builder, subject: str, chosen: str, reason: str) -> None:
+    """Keeps what became of a hint."""
     builder.decisions.append(Decision(builder.span, subject, chosen, reason))

@@ -234,7 +234,8 @@ def reduce(builder: Builder, kind: ReduceKind, src: object, dst: object, dim: ob
     for operand, role in ((a, "the source"), (b, "the result")):
         require_scope(operand, f"{role} of {what}", (Scope.SHARED, Scope.FRAGMENT), "copy it to a fragment first")
     if isinstance(a, Load) or isinstance(b, Load):
-        raise ShapeProblem(f"{what} takes whole tiles or slices, not single elements", code="TL208")
+        hint = "pass the tile itself, or a slice of it"
+        raise ShapeProblem(f"{what} takes whole tiles or slices, not single elements", code="TL208", hint=hint)
     source, target = as_region(builder, a), as_region(builder, b)
     axis = _dimension(dim, len(source.extents), what)
     kept = (*source.extents[:axis], 1, *source.extents[axis + 1 :])
@@ -243,14 +244,24 @@ def reduce(builder: Builder, kind: ReduceKind, src: object, dst: object, dim: ob
         raise ShapeProblem(
             f"{what} of {tile_text(a)} ({shape_text(source.extents)}) over dimension {axis} gives {shape_text(dropped or kept)}"
             f"{f' or {shape_text(kept)}' if dropped else ''}, and {tile_text(b)} is {shape_text(target.extents)}",
-            code="TL208", notes=(place_text(a), place_text(b)),
+            code="TL208", hint=_reduce_hint(source, target, tile_text(b), dropped or kept), notes=(place_text(a), place_text(b)),
         )  # fmt: skip
     builder.emit(tile.Reduce, kind=kind, src=source, dst=target, dim=axis, clear=_flag(clear, "clear"))
+
+
+def _reduce_hint(source: Region, target: Region, name: str, wanted: tuple[object, ...]) -> str:
+    """Another `dim` that fits, else the shape to allocate."""
+    for axis in range(len(source.extents)):
+        others = source.extents[:axis] + source.extents[axis + 1 :]
+        if target.extents in (others, (*source.extents[:axis], 1, *source.extents[axis + 1 :])):
+            return f"dim={axis} would fit"
+    return f"allocate {name} as ({', '.join(map(str, wanted))}{',' if len(wanted) == 1 else ''})"
 
 
 def _dimension(dim: object, rank: int, what: str) -> int:
     if isinstance(dim, bool) or not isinstance(dim, int) or not -rank <= dim < rank:
         raise ShapeProblem(
-            f"dim={dim!r} of {what}: the tile has {rank} dimensions, so dim is {-rank} to {rank - 1}", code="TL208"
-        )
+            f"dim={dim!r} of {what}: the tile has {rank} dimensions, so dim is {-rank} to {rank - 1}", code="TL208",
+            hint=f"dim={rank - 1} reduces within rows" if rank > 1 else "dim=0",
+        )  # fmt: skip
     return dim % rank

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tilelang.errors import TypeProblem, Unsupported
+from tilelang.frontend import hints
 from tilelang.frontend.builder import current
 from tilelang.frontend.specs import KernelSpec, kernel_spec
 from tilelang.ir.expr import Expr
@@ -52,7 +53,8 @@ def Kernel(
 def use_swizzle(panel_size: object, order: str = "row", enable: bool = True) -> None:
     """Walks the grid in panels of `panel_size` rows of blocks, for reuse in the L2 cache.
 
-    Raises TypeProblem TL216 for a panel size that is no positive int and Unsupported TL302 for another order."""
+    The orders "column" and "mlx", which would change nothing but the speed, are taken and not used.  Raises TypeProblem TL216 for a
+    panel size that is no positive int and for any other order."""
     builder = current("T.use_swizzle")
     builder.require_kernel("T.use_swizzle")
     if isinstance(panel_size, (bool, Expr)) or not isinstance(panel_size, int) or panel_size < 1:
@@ -60,10 +62,12 @@ def use_swizzle(panel_size: object, order: str = "row", enable: bool = True) -> 
         raise TypeProblem(
             f"panel_size={shown} of T.use_swizzle; it must be a positive int", code="TL216", hint="T.use_swizzle(8)"
         )
-    if order != "row":
-        raise Unsupported(f"T.use_swizzle(order={order!r}) is not there yet; there is 'row'", code="TL302")
-    if enable:
+    if order not in ("row", "column", "mlx"):
+        raise TypeProblem(f"order={order!r} of T.use_swizzle; it may be 'row'", code="TL216", hint="leave it out for 'row'")
+    if enable and order == "row":
         builder.swizzle_panel = panel_size
+    elif enable:
+        hints.decide(builder, "block order", "by plan", f"the order {order!r} is asked for; only 'row' is used")
 
 
 __all__ = ["Kernel", "macro", "prim_func", "use_swizzle"]
