@@ -53,7 +53,7 @@ def Kernel(
 def use_swizzle(panel_size: object, order: str = "row", enable: bool = True) -> None:
     """Walks the grid in panels of `panel_size` rows of blocks, for reuse in the L2 cache.
 
-    The orders "column" and "mlx", which would change nothing but the speed, are taken and not used.  Raises TypeProblem TL216 for a
+    The orders "column" and "mlx", which would change the speed only, are taken and not used.  Raises TypeProblem TL216 for a
     panel size that is no positive int and for any other order."""
     builder = current("T.use_swizzle")
     builder.require_kernel("T.use_swizzle")
