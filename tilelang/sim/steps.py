@@ -12,6 +12,7 @@ from tilelang.ir import device
 from tilelang.ir.expr import Expr, Var
 from tilelang.ir.types import DType
 from tilelang.sim import accesses, instructions, tensor_core
+from tilelang.sim.clocks import WARP_LANES
 from tilelang.sim.convert import Value, convert
 from tilelang.sim.strand import Steps, Strand
 from tilelang.sim.sync import Wait
@@ -184,6 +185,9 @@ def _if_per_thread(stmt: device.If, strand: Strand) -> Steps:
 
 def _elected(stmt: device.Elected, strand: Strand) -> Steps:
     strand.require_converged("a thread is elected")
+    if strand.group.threads == WARP_LANES and len(strand.group.strands) > 1:
+        # elect.sync waits for the whole warp.  In a role of several warps the others keep its strands in step.
+        yield from strand.meet(stmt, (), lambda group, operands: None)
     if stmt.warp is None:
         yield from _lane_zero_of_each_warp(stmt, strand)
         return
