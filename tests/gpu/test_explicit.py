@@ -93,7 +93,8 @@ def outcome(path: Path) -> str:
     finally:
         process.kill()
         process.communicate()
-    return out.strip() or f"fails: {err.strip().splitlines()[-1]}"
+    objections = [line for line in err.splitlines() if "CUDA error" in line] or err.splitlines()
+    return out.strip() or f"fails: {objections[0].strip()}"
 
 
 def test_the_right_kernel_in_a_process_of_its_own(torch: Any, tmp_path: Path) -> None:
