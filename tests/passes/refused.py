@@ -50,6 +50,15 @@ def while_on_shared() -> Kernel:
     return small.program(While(condition=condition, body=(small.clear(small.acc),), span=small.span()))
 
 
+def while_on_a_tensor() -> Kernel:
+    """Counts in memory: the condition would be read by some threads before others have stored."""
+    mk = Maker()
+    count = mk.tensor("count", 1, dtype="int32")
+    element = Load(count, (Const(0),))
+    more = Store(buffer=count, indices=(Const(0),), value=element + 1, span=mk.span())
+    return mk.kernel({BX: 1}, While(condition=compare("<", element, 3), body=(more,), span=mk.span()))
+
+
 def two_policies() -> Kernel:
     small = Small(128, 64)
     gemms = (
@@ -211,6 +220,7 @@ REFUSED: dict[str, Callable[[], Kernel]] = {
     "part of a warpgroup": lambda: Small().plain(threads=96),
     "local array outside of a loop": local_array,
     "while on shared memory": while_on_shared,
+    "while on a tensor that is written": while_on_a_tensor,
     "too small for its warpgroups": lambda: Small(64, 16).plain(threads=256),
     "two policies": two_policies,
     "operand B in registers": fragment_b,

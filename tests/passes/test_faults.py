@@ -239,3 +239,45 @@ def test_tensors_that_the_kernel_writes_steer_no_producer() -> None:
     lowered = compiled(kernel)
     assert not lowered.plans.channels
     check(kernel, ("fifo", "reverse", "lazy-async"))
+
+
+# ---- where consumers must meet ------------------------------------------------------------------------------------------------
+
+
+def test_a_break_between_a_write_and_its_barrier() -> None:
+    """The loop is left with `s` just written; what follows reads other threads' elements.  A loop behind the break forgets
+    nothing."""
+    mk = Maker()
+    a, c, d = (mk.tensor(name, 64, 64, dtype="float32") for name in "ACD")
+    flag, s, v = mk.tensor("F", 1, dtype="int32"), mk.shared("s", 64, 64, dtype="float32"), mk.alloc("v", (), "int32", Scope.VAR)
+
+    def copied(source: Buffer, target: Buffer, indices: tuple[Var, Var]) -> Parallel:
+        store = Store(buffer=target, indices=(T, I), value=Load(source, indices), span=mk.span())
+        return Parallel(vars=(T, I), extents=(Const(64), Const(64)), body=(store,), span=mk.span())
+
+    out = If(condition=compare(">", Load(flag, (Const(0),)), 0), then=(Break(span=mk.span()),), span=mk.span())
+    inner = mk.loop(Var("q"), 1, Store(buffer=v, indices=(), value=Const(1), span=mk.span()))
+    loop = mk.loop(KO, 2, copied(a, s, (T, I)), out, copied(s, d, (I, T)), inner)
+    kernel = mk.kernel({BX: 1}, loop, copied(s, c, (I, T)))
+    for value in (0, 1):
+        arrays = integers(kernel, 0)
+        arrays[flag][:] = value
+        for schedule in ("fifo", "reverse"):
+            assert_same_bits(meaning(kernel, arrays), on_the_machine(compiled(kernel), arrays, schedule), schedule)
+
+
+def test_an_index_that_a_copy_loads_from_shared_memory() -> None:
+    """Where the tile is stored is in shared memory, just written by other threads."""
+    mk = Maker()
+    rows, c = mk.tensor("R", 256, dtype="int32"), mk.tensor("C", 512, 64, dtype="float32")
+    s, acc = mk.shared("s", 256, dtype="int32"), mk.fragment("acc", 64, 64)
+    a, b, a_s, b_s = mk.tensor("A", 64, 32), mk.tensor("B", 32, 64), mk.shared("A_s", 64, 32), mk.shared("B_s", 32, 64)
+    fill = Store(buffer=s, indices=(I,), value=Load(rows, (255 - I,)), span=mk.span())
+    loop = Parallel(vars=(I,), extents=(Const(256),), body=(fill,), span=mk.span())
+    at = Load(s, (Const(3),)) * 64
+    gemm = mk.gemm(a_s, b_s, acc, clear_accum=True)
+    kernel = mk.kernel({BX: 1}, mk.copy(a, a_s), mk.copy(b, b_s), gemm, loop, mk.copy(acc, tile(c, (at, 0), 64, 64)))
+    arrays = integers(kernel, 0)
+    arrays[rows][:] = np.arange(256) % 8
+    for schedule in ("fifo", "reverse"):
+        assert_same_bits(meaning(kernel, arrays), on_the_machine(compiled(kernel), arrays, schedule), schedule)

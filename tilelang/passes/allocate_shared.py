@@ -16,7 +16,7 @@ from tilelang.ir.tile import Copy, Kernel, Reduce, Stmt
 from tilelang.ir.types import Scope
 from tilelang.layout.digits import Axis, Layout
 from tilelang.layout.swizzle import PanelLayout
-from tilelang.passes.access import statements, touches_inside
+from tilelang.passes.access import reads, statements, touches_inside
 from tilelang.passes.plans import Channel, CopyPlan, SharedPlan
 from tilelang.target import Target
 from tilelang.trace import Decision
@@ -105,8 +105,9 @@ def _aligned(offset_bytes: int, unit_bytes: int) -> int:
 
 
 def _rings_are_dead(kernel: Kernel, copy: Copy) -> bool:
-    """Whether nothing behind the copy, which no loop repeats, touches shared memory, and nobody runs behind on his own."""
-    if copy not in kernel.body or kernel.is_explicit:
+    """Whether nothing behind the copy, which no loop repeats, touches shared memory, nor do its own indices, and nobody runs
+    behind on his own."""
+    if copy not in kernel.body or kernel.is_explicit or any(buffer.scope is Scope.SHARED for buffer in reads(copy)):
         return False
     after = kernel.body[kernel.body.index(copy) + 1 :]
     shared = [buffer for buffer in kernel.buffers if buffer.scope is Scope.SHARED]

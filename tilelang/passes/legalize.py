@@ -3,6 +3,7 @@ from __future__ import annotations
 
 from tilelang.errors import ResourceExceeded, Unsupported
 from tilelang.ir import tile
+from tilelang.ir.buffer import Buffer
 from tilelang.ir.types import Scope, promote
 from tilelang.passes.access import reads, statements, sub_bodies, writes
 from tilelang.target import Target
@@ -19,18 +20,22 @@ def legalize(kernel: tile.Kernel, target: Target) -> None:
     _check_locals(kernel.body)
     if not kernel.is_explicit:
         _check_planned(kernel)
-    for stmt in statements(kernel.body):
+    every = tuple(statements(kernel.body))
+    written = {buffer for stmt in every for buffer in writes(stmt) if buffer.scope is Scope.GLOBAL}
+    for stmt in every:
         if isinstance(stmt, tile.While):
-            _check_while(stmt)
+            _check_while(stmt, written)
         if isinstance(stmt, tile.Reduce):
             _check_reduce(stmt)
 
 
-def _check_while(loop: tile.While) -> None:
-    if any(b.scope in (Scope.SHARED, Scope.FRAGMENT) for b in reads(loop)):
+def _check_while(loop: tile.While, written: set[Buffer]) -> None:
+    """Threads would have to meet before every turn."""
+    changing = next((b for b in reads(loop) if b.scope in (Scope.SHARED, Scope.FRAGMENT) or b in written), None)
+    if changing is not None:
         raise Unsupported(
-            "a while loop whose condition reads shared memory or a fragment runs on the CPU only so far", code="TL333",
-            span=loop.span, hint="keep the value in a T.alloc_var",
+            f"a while loop whose condition reads {changing.name}, which the block's threads write, runs on the CPU only so far",
+            code="TL333", span=loop.span, hint="keep the value in a T.alloc_var",
         )  # fmt: skip
 
 

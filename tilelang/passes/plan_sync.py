@@ -14,10 +14,11 @@ from tilelang.ir import tile
 from tilelang.ir.buffer import Buffer
 from tilelang.ir.device import SharedArray
 from tilelang.ir.types import Scope
-from tilelang.passes.access import reads, statements, sub_bodies, writes
+from tilelang.passes.access import leaves, reads, statements, sub_bodies, writes
 from tilelang.passes.plans import CopyKind, CopyPlan, Sync
 
 Key = Buffer | tile.Stmt
+"""What is written or read: a buffer, or the tile that a copy or reduction has for itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,8 +32,20 @@ class _State:
         return _State(self.read | other.read, self.written | other.written)
 
 
+@dataclass(frozen=True, slots=True)
+class _Touched:
+    """What one statement reads and writes by ordinary accesses, and reads by tensor core or TMA."""
+
+    read: frozenset[Key] = frozenset()
+    written: frozenset[Key] = frozenset()
+    read_async: frozenset[Key] = frozenset()
+
+
 @dataclass(slots=True)
 class _Planner:
+    """`found` are the barriers so far; `read_async` is what tensor core or TMA read anywhere; `seen` is the union of all states
+    of the loop at hand."""
+
     copies: Mapping[tile.Copy, CopyPlan]
     arrays: Mapping[Key, SharedArray]
     guarded: frozenset[Buffer]
@@ -40,35 +53,34 @@ class _Planner:
     found: dict[tile.Stmt, Sync] = field(default_factory=dict)
     seen: _State = _State()
 
-    # ---- what a statement touches -------------------------------------------------------------------------------------------
+    # ---- what a statement touches --------------------------------------------------------------------------------------------
 
-    def touched(self, stmt: tile.Stmt) -> tuple[set[Key], set[Key], set[Key]]:
-        """(ordinary reads, ordinary writes, reads by tensor core or TMA) of the statement and what is inside a Parallel."""
-        if isinstance(stmt, tile.Copy):
-            return self._copy(stmt)
-        if isinstance(stmt, tile.Gemm):
-            return set(), set(), {b for b in (stmt.a.buffer, stmt.b.buffer) if b.scope is Scope.SHARED}
+    def touched(self, stmt: tile.Stmt) -> _Touched:
+        """Of the statement itself, and of what is inside a Parallel."""
         inner = tuple(statements((stmt,))) if isinstance(stmt, tile.Parallel) else (stmt,)
-        return (
-            {b for s in inner for b in reads(s) if self._counts(b)},
-            {b for s in inner for b in writes(s) if self._counts(b)},
-            set(),
-        )  # fmt: skip
+        read = frozenset(b for s in inner for b in reads(s) if self._counts(b))
+        if isinstance(stmt, tile.Copy):
+            return self._copy(stmt, read)
+        if isinstance(stmt, tile.Gemm):
+            return _Touched(read, read_async=read & {stmt.a.buffer, stmt.b.buffer})
+        return _Touched(read, frozenset(b for s in inner for b in writes(s) if self._counts(b)))
 
-    def _copy(self, copy: tile.Copy) -> tuple[set[Key], set[Key], set[Key]]:
+    def _copy(self, copy: tile.Copy, read: frozenset[Key]) -> _Touched:
+        """By instructions: `read` holds the source and what the indices are loaded from."""
         match self.copies[copy].kind:
             case CopyKind.FRAGMENT_TO_SHARED:
-                return set(), {copy.dst.buffer}, set()
+                return _Touched(read, frozenset((copy.dst.buffer,)))
             case CopyKind.TMA_STORE:
-                return set(), set(), {copy.src.buffer}
+                return _Touched(read, read_async=frozenset((copy.src.buffer,)))
             case CopyKind.FRAGMENT_TO_GLOBAL:
-                return set(), {copy}, set()
-        return set(), set(), set()
+                return _Touched(read, frozenset((copy,)))
+        return _Touched()  # a load in a ring is the producer's
 
     def _counts(self, buffer: Buffer) -> bool:
         return buffer.scope is Scope.SHARED or buffer in self.guarded
 
-    def _meet(self, a: frozenset[Key] | set[Key], b: frozenset[Key] | set[Key]) -> bool:
+    def _meet(self, a: frozenset[Key], b: frozenset[Key]) -> bool:
+        """Whether any of `a` shares memory with any of `b`."""
         return any(self._overlap(x, y) for x in a for y in b)
 
     def _overlap(self, a: Key, b: Key) -> bool:
@@ -88,14 +100,14 @@ class _Planner:
         return state
 
     def _statement(self, stmt: tile.Stmt, state: _State) -> _State:
-        read, write, read_async = self.touched(stmt)
-        if self._meet(write, state.read | state.written) or self._meet(read | read_async, state.written):
-            fence = self._meet(state.written, self.read_async)
+        touched = self.touched(stmt)
+        read = touched.read | touched.read_async
+        if self._meet(touched.written, state.read | state.written) or self._meet(read, state.written):
             known = self.found.get(stmt)
-            self.found[stmt] = Sync(fence or (known is not None and known.fence))
+            self.found[stmt] = Sync(self._meet(state.written, self.read_async) or (known is not None and known.fence))
         if stmt in self.found:
             state = _State()
-        state |= _State(frozenset(read | read_async), frozenset(write))
+        state |= _State(read, touched.written)
         if isinstance(stmt, tile.Copy) and self.copies[stmt].kind is CopyKind.FRAGMENT_TO_GLOBAL:
             # It meets on its own between writing its tile and storing that, so what is left is the store's read.
             state = _State(state.read | {stmt}, state.written - {stmt})
@@ -107,12 +119,13 @@ class _Planner:
 
     def _loop(self, body: tile.Body, entry: _State) -> _State:
         """Until what comes round the back edge is known; a break may leave from anywhere."""
-        leaves = any(isinstance(stmt, (tile.Break, tile.Continue)) for stmt in statements(body))
+        early, outer = any(leaves(stmt) for stmt in body), self.seen
         while True:
             self.seen = entry
             after = self.body(body, entry)
-            after = entry | (self.seen if leaves else after)
+            after = entry | (self.seen if early else after)
             if after == entry:
+                self.seen |= outer
                 return after
             entry = after
 
@@ -125,7 +138,7 @@ def plan_sync(
     written = {b for stmt in every for b in writes(stmt) if b.scope is Scope.GLOBAL}
     guarded = frozenset(b for stmt in every for b in reads(stmt) if b in written)
     planner = _Planner(copies, arrays, guarded)
-    planner.read_async = frozenset(key for stmt in every if not sub_bodies(stmt) for key in planner.touched(stmt)[2])
+    planner.read_async = frozenset(key for stmt in every if not sub_bodies(stmt) for key in planner.touched(stmt).read_async)
     planner.body(body, _State())
     return planner.found
 
