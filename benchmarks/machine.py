@@ -10,7 +10,7 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-PACKAGES = ("numpy", "cuda-bindings", "cuda-core", "nvidia-cuda-nvrtc", "torch")
+PACKAGES = ("numpy", "cuda-bindings", "nvidia-cuda-nvrtc", "torch")
 ROOT = Path(__file__).resolve().parent.parent
 
 

@@ -34,9 +34,9 @@ class GpuArray:
 
     def __init__(self, array: np.ndarray) -> None:
         from cuda.bindings import driver
-        from cuda.core import Device
 
-        Device(0).set_current()
+        _ok(driver.cuInit(0))
+        _ok(driver.cuCtxSetCurrent(_ok(driver.cuDevicePrimaryCtxRetain(_ok(driver.cuDeviceGet(0))))))
         self.shape, self.dtype = array.shape, array.dtype
         host = np.ascontiguousarray(array)
         self._driver = driver
