@@ -10,7 +10,6 @@ from collections.abc import Iterable
 from types import CodeType, FrameType, TracebackType
 
 from tilelang.errors import InternalError, KernelError, NameProblem, Span, TileError, TypeProblem
-from tilelang.frontend.advice import advise, attribute_hint, in_words
 
 _PLAIN = os.path.join(os.path.dirname(os.path.abspath(__file__)), "plain.py")
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
@@ -63,6 +62,8 @@ def located(error: Exception, span: Span | None, kernel_file: str) -> TileError:
     if isinstance(error, AttributeError):
         return _attribute_problem(error, span, kernel_file)
     if isinstance(error, TypeError):
+        from tilelang.frontend.advice import advise, in_words
+
         code, hint = advise(error, span)
         return TypeProblem(in_words(str(error)), code=code, span=span, hint=hint)
     if isinstance(error, ValueError) and str(error).startswith("unknown dtype "):
@@ -118,6 +119,8 @@ def _name_problem(error: NameError, span: Span | None, kernel_file: str) -> Name
 
 
 def _attribute_problem(error: AttributeError, span: Span | None, kernel_file: str) -> NameProblem:
+    from tilelang.frontend.advice import attribute_hint, in_words
+
     names = [name for name in dir(error.obj) if not name.startswith("_")] if error.obj is not None else []
     found = close_match(error.name or "", names)
     hint = f"did you mean {found!r}?" if found else attribute_hint(error.obj, error.name or "")

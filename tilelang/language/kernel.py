@@ -6,7 +6,6 @@ from collections.abc import Callable
 from typing import Any
 
 from tilelang.errors import TypeProblem, Unsupported
-from tilelang.frontend import hints
 from tilelang.frontend.builder import current
 from tilelang.frontend.specs import KernelSpec, kernel_spec
 from tilelang.ir.expr import Expr
@@ -67,6 +66,8 @@ def use_swizzle(panel_size: object, order: str = "row", enable: bool = True) -> 
     if enable and order == "row":
         builder.swizzle_panel = panel_size
     elif enable:
+        from tilelang.frontend import hints
+
         hints.decide(builder, "block order", "by plan", f"the order {order!r} is asked for; only 'row' is used")
 
 

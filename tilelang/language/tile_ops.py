@@ -4,7 +4,6 @@ first element while the extents come from the other operand."""
 from __future__ import annotations
 
 from tilelang.errors import Unsupported
-from tilelang.frontend import ops
 from tilelang.frontend.builder import current
 from tilelang.ir.types import ReduceKind, WarpPolicy
 
@@ -18,16 +17,22 @@ def copy(
 
     The options are hints on how to copy; what is copied never depends on them, and this compiler chooses for itself.
     Raises ShapeProblem TL203, TL205, TL206 and TypeProblem TL213, TL219."""
+    from tilelang.frontend import ops
+
     ops.copy(current("T.copy"), src, dst)
 
 
 def fill(buffer: object, value: object) -> None:
     """Every element of the tile becomes `value`.  Raises TypeProblem TL213, TL217, TL219."""
+    from tilelang.frontend import ops
+
     ops.fill(current("T.fill"), buffer, value)
 
 
 def clear(buffer: object) -> None:
     """Every element of the tile becomes 0."""
+    from tilelang.frontend import ops
+
     ops.fill(current("T.clear"), buffer, 0, "T.clear")
 
 
@@ -44,6 +49,8 @@ def gemm(
             f"T.gemm(..., {name}=...) is not there yet; T.gemm waits by itself", code="TL302", hint=f"leave {name} out"
         )
     builder = current("T.gemm")
+    from tilelang.frontend import ops
+
     ops.gemm(builder, A, B, C, transpose_a=transpose_A, transpose_b=transpose_B, policy=policy, clear_accum=clear_accum)
 
 
@@ -51,6 +58,8 @@ def reduce_sum(buffer: object, out: object, dim: int = -1, clear: bool = True, b
     """`out` = the sum of `buffer` over dimension `dim` (added to out's old value where not `clear`).
 
     out has buffer's extents without `dim`, or with 1 there.  `batch` is a hint.  Raises ShapeProblem TL208, TypeProblem TL212."""
+    from tilelang.frontend import ops
+
     ops.reduce(current("T.reduce_sum"), ReduceKind.SUM, buffer, out, dim, clear)
 
 
@@ -70,6 +79,8 @@ def reduce_min(
 
 def reduce_abssum(buffer: object, out: object, dim: int = -1, clear: bool = True, batch: int = 1) -> None:
     """`out` = the sum of absolute values of `buffer` over dimension `dim`.  Raises as `reduce_sum`."""
+    from tilelang.frontend import ops
+
     ops.reduce(current("T.reduce_abssum"), ReduceKind.ABSSUM, buffer, out, dim, clear)
 
 
@@ -84,6 +95,8 @@ def _reduce(kind: ReduceKind, buffer: object, out: object, dim: int, clear: bool
     builder = current(f"T.reduce_{kind}")
     if nan_propagate:
         raise Unsupported("nan_propagate=True is not there yet", code="TL302", hint="leave it out")
+    from tilelang.frontend import ops
+
     ops.reduce(builder, kind, buffer, out, dim, clear)
 
 

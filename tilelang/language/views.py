@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from tilelang.errors import Unsupported
-from tilelang.frontend import views
 from tilelang.frontend.builder import current
 from tilelang.ir.buffer import Buffer
 
@@ -13,6 +12,8 @@ def reshape(src: object, shape: object) -> Buffer:
 
     Nothing is copied: what is written through one name is read through the other.  Raises ShapeProblem TL209 where the numbers of
     elements differ, TypeProblem TL212 and TL213 for what cannot be viewed, and Unsupported TL302 for slices."""
+    from tilelang.frontend import views
+
     return views.view(current("T.reshape"), src, shape, None, "T.reshape")
 
 
@@ -23,6 +24,8 @@ def view(src: object, shape: object = None, dtype: object = None, strides: objec
         raise Unsupported(
             "T.view(..., strides=...) is not there yet; views are row-major", code="TL302", hint="leave strides out"
         )
+    from tilelang.frontend import views
+
     return views.view(builder, src, shape, dtype, "T.view")
 
 
