@@ -209,9 +209,10 @@ def test_loops_that_are_left_early(leave: type[Stmt], place: str, known: bool) -
     kernel = mk.whole(mk.copy(mk.flags, flags), mk.loop(KO, 4, *body, stages=2))
     lowered, arrays = compiled(kernel), integers(kernel, 0)
     assert bool(lowered.plans.channels) == known
-    arrays[mk.flags][:] = [0, 1, 0, 0]
-    for schedule in ("fifo", "reverse", "lazy-async"):
-        assert_same_bits(meaning(kernel, arrays), on_the_machine(lowered, arrays, schedule), schedule)
+    for flags_now in ([0, 1, 0, 0], [1, 0, 0, 1]):
+        arrays[mk.flags][:] = flags_now
+        for schedule in ("fifo", "reverse", "lazy-async"):
+            assert_same_bits(meaning(kernel, arrays), on_the_machine(lowered, arrays, schedule), schedule)
 
 
 SETTERS: dict[str, Callable[[Following], Stmt]] = {
@@ -281,3 +282,22 @@ def test_an_index_that_a_copy_loads_from_shared_memory() -> None:
     arrays[rows][:] = np.arange(256) % 8
     for schedule in ("fifo", "reverse"):
         assert_same_bits(meaning(kernel, arrays), on_the_machine(compiled(kernel), arrays, schedule), schedule)
+
+
+# ---- clears that a gemm takes over --------------------------------------------------------------------------------------------
+
+
+def test_a_clear_that_a_break_separates_from_its_gemm() -> None:
+    """The last turn ends between the two, so zeros are what is stored."""
+    mk = Following()
+    out = If(condition=compare("==", KO, 2), then=(Break(span=mk.span()),), span=mk.span())
+    loop = mk.loop(KO, 4, mk.clear(mk.acc), out, *mk.step(KO))
+    check(mk.kernel({BX: 1}, loop, mk.copy(mk.acc, mk.c)), ("fifo", "lazy-async"))
+
+
+@pytest.mark.parametrize("condition", [True, compare("==", binary("&", KO, 1), 0)], ids=["always", "every second time"])
+def test_a_clear_in_front_of_a_gemm_that_clears(condition: Expr | bool) -> None:
+    mk = Following()
+    *loads, _ = mk.step(KO)
+    gemm = mk.gemm(mk.a_s, mk.b_s, mk.acc, clear_accum=condition)
+    check(mk.whole(mk.loop(KO, 4, *loads, gemm, stages=2)), ("fifo", "lazy-async"))

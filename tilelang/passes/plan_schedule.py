@@ -10,11 +10,13 @@ from collections.abc import Mapping
 from tilelang.ir import tile
 from tilelang.ir.buffer import Buffer
 from tilelang.ir.expr import Const
-from tilelang.ir.tile import Copy, Fill, For, Gemm, Kernel, While
+from tilelang.ir.tile import Copy, Fill, For, Gemm, Kernel, Stmt, While
 from tilelang.ir.types import Scope
-from tilelang.passes.access import contexts, touches_inside, trip_count
+from tilelang.passes.access import contexts, leaves, touches_inside, trip_count
 from tilelang.passes.plans import Clear, CopyKind, CopyPlan
 from tilelang.trace import Decision, Rejection
+
+ALTERNATIVE = "scale-d = 0"
 
 
 def plan_clears(kernel: Kernel) -> tuple[tuple[Clear, ...], tuple[Decision, ...]]:
@@ -38,25 +40,35 @@ def _is_zero_accumulator(fill: Fill) -> bool:
 
 def _taken_over(fill: Fill, rest: tile.Body) -> tuple[Clear | None, Rejection | None]:
     """The clear as the first gemm's business, or the predicate that failed."""
-    buffer = fill.dst.buffer
-    user = next((stmt for stmt in rest if touches_inside(stmt, buffer)), None)
-    if isinstance(user, Gemm) and user.c.buffer is buffer:
-        return Clear(fill, user, None), None
-    if not isinstance(user, For):
-        return None, Rejection("scale-d = 0", "the next use is a gemm, or a loop around one", type(user).__name__)
-    trips = trip_count(user)
-    if not trips:
-        value = "its trip count is not constant" if trips is None else "it does not run at all"
-        return None, Rejection("scale-d = 0", "the loop surely runs", value)
-    gemm = _first_gemm(user, buffer)
-    if gemm is None:
-        return None, Rejection("scale-d = 0", "the loop's first use of the accumulator is a gemm", "it is not")
-    return Clear(fill, gemm, user), None
+    user, left = _first_use(rest, fill.dst.buffer)
+    loop, gemm = None, user
+    if isinstance(user, For):
+        trips = trip_count(user)
+        if not trips:
+            value = "its trip count is not constant" if trips is None else "it does not run at all"
+            return None, Rejection(ALTERNATIVE, "the loop surely runs", value)
+        loop = user
+        gemm, left_inside = _first_use(user.body, fill.dst.buffer)
+        left = left or left_inside
+    if not isinstance(gemm, Gemm) or gemm.c.buffer is not fill.dst.buffer:
+        if loop:
+            return None, Rejection(ALTERNATIVE, "the loop's first use of the accumulator is a gemm", "it is not")
+        return None, Rejection(ALTERNATIVE, "the next use is a gemm, or a loop around one", type(user).__name__)
+    if left:
+        return None, Rejection(ALTERNATIVE, "no break or continue stands between the clear and the gemm", "one does")
+    if gemm.clear_accum is not False:
+        return None, Rejection(ALTERNATIVE, "the gemm has no clear_accum of its own", "it has")
+    return Clear(fill, gemm, loop), None
 
 
-def _first_gemm(loop: For, buffer: Buffer) -> Gemm | None:
-    user = next((stmt for stmt in loop.body if touches_inside(stmt, buffer)), None)
-    return user if isinstance(user, Gemm) and user.c.buffer is buffer else None
+def _first_use(body: tile.Body, buffer: Buffer) -> tuple[Stmt | None, bool]:
+    """The first statement of a list that reads or writes a buffer, and whether one in front of it may leave the list."""
+    left = False
+    for stmt in body:
+        if touches_inside(stmt, buffer):
+            return stmt, left
+        left = left or leaves(stmt)
+    return None, left
 
 
 def _decision(fill: Fill, clear: Clear | None, why_not: Rejection | None) -> Decision:
