@@ -5,6 +5,7 @@ import os
 import runpy
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -32,6 +33,19 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     if marked and (reason := gpu_missing()):
         for item in marked:
             item.add_marker(pytest.mark.skip(reason=reason))
+
+
+def pytest_terminal_summary(terminalreporter: Any) -> None:
+    """How many generated programs ran, and how many were refused with which code (the properties that their tests record)."""
+    counts: dict[str, Counter[str]] = {}
+    for report in terminalreporter.stats.get("passed", []):
+        for family, end in getattr(report, "user_properties", []):
+            if not isinstance(end, str):
+                continue
+            counts.setdefault(family, Counter())[end] += 1
+    for family, ends in counts.items():
+        refused = ", ".join(f"{count} {code}" for code, count in sorted(ends.items()) if code != "ran")
+        terminalreporter.write_line(f"{family}: {ends['ran']} of {ends.total()} ran; refused: {refused or 'none'}")
 
 
 @pytest.fixture(scope="session", autouse=True)

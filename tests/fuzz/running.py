@@ -6,8 +6,11 @@ objection of the simulated machine, an `InternalError`, any exception that is no
 from __future__ import annotations
 
 import re
+import signal
+import threading
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -24,6 +27,10 @@ from tilelang.target import SM_90A
 
 Arrays = dict[Buffer, np.ndarray]
 Scalars = dict[Var, Number]
+
+
+LIMIT_SECONDS = 120
+"""For one program; a hundred times what one takes."""
 
 
 class End(StrEnum):
@@ -63,9 +70,20 @@ RAN = Outcome(End.RAN)
 
 def run_program(
     build: Callable[[], Kernel], fill: Callable[[Kernel], Arrays], schedules: Sequence[str],
-    scalars: Callable[[Kernel], Scalars] | None = None,
+    scalars: Callable[[Kernel], Scalars] | None = None, limit_seconds: float = LIMIT_SECONDS,
 ) -> Outcome:  # fmt: skip
     """Builds, compiles and runs a program under each of the schedules, on the arrays that `fill` makes for it."""
+    try:
+        with time_limit(limit_seconds):
+            return _run(build, fill, schedules, scalars)
+    except TooLong as error:
+        return _crash(error)
+
+
+def _run(
+    build: Callable[[], Kernel], fill: Callable[[Kernel], Arrays], schedules: Sequence[str],
+    scalars: Callable[[Kernel], Scalars] | None,
+) -> Outcome:  # fmt: skip
     try:
         kernel = build()
         verify(kernel)
@@ -87,13 +105,36 @@ def run_program(
     return RAN
 
 
+class TooLong(BaseException):
+    """A program that takes so long that it hangs, as far as anybody can tell; no handler of Exception may hold it up."""
+
+
+@contextmanager
+def time_limit(seconds: float) -> Iterator[None]:
+    """Raises TooLong after so many seconds, where signals can be had: in the main thread of a POSIX process."""
+    if threading.current_thread() is not threading.main_thread() or not hasattr(signal, "setitimer"):
+        yield
+        return
+
+    def stop(*_: object) -> None:
+        raise TooLong(f"not done after {seconds} s")
+
+    before = signal.signal(signal.SIGALRM, stop)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
 def _meaning(kernel: Kernel, given: Arrays, values: Scalars) -> Arrays:
     result = {tensor: array.copy() for tensor, array in given.items()}
     reference.run(kernel, [result[param] if isinstance(param, Buffer) else values[param] for param in kernel.params])
     return result
 
 
-def _crash(error: Exception) -> Outcome:
+def _crash(error: BaseException) -> Outcome:
     if isinstance(error, TileError):
         return Outcome(End.OBJECTION if error.code.startswith("TL8") else End.CRASHED, error.code, str(error))
     where = traceback.extract_tb(error.__traceback__)[-1]

@@ -4,6 +4,7 @@ Each is right, or refused with the code that its `REFUSED` names.
 """
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -23,7 +24,8 @@ CASES = [
 
 
 @pytest.mark.parametrize(("path", "case"), CASES)
-def test_right_or_refused(path: Any, case: dict[str, Any]) -> None:
+def test_right_or_refused(path: Any, case: dict[str, Any], record_property: Callable[[str, object], None]) -> None:
     outcome = texts.run_file(path, SCHEDULES, case)
     refused = texts.expected_refusal(path)
     assert outcome.end is End.RAN or (outcome.end is End.REFUSED and outcome.code == refused), str(outcome)
+    record_property("corpus", outcome.code or "ran")

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from tests.fuzz.program import INDEX_LIMIT, SMALL, UNTOUCHED
-from tests.fuzz.running import Arrays, Outcome, Scalars, run_program
+from tests.fuzz.running import LIMIT_SECONDS, Arrays, Outcome, Scalars, run_program
 from tilelang.ir.expr import Var
 from tilelang.ir.tile import Kernel
 
@@ -64,7 +64,9 @@ def arrays(kernel: Kernel, seed: int = 0) -> Arrays:
     return found
 
 
-def run_file(path: Path, schedules: Sequence[str], case: dict[str, Any] | None = None) -> Outcome:
+def run_file(
+    path: Path, schedules: Sequence[str], case: dict[str, Any] | None = None, limit_seconds: float = LIMIT_SECONDS
+) -> Outcome:
     """Runs one program of a file."""
     module: dict[str, Any] = {}
 
@@ -77,4 +79,4 @@ def run_file(path: Path, schedules: Sequence[str], case: dict[str, Any] | None =
         given = {**module.get("SCALARS", {}), **(case or {})}
         return {param: given[param.name] for param in kernel.params if isinstance(param, Var)}
 
-    return run_program(build, arrays, schedules, scalars)
+    return run_program(build, arrays, schedules, scalars, limit_seconds)

@@ -87,7 +87,7 @@ def infer_layouts(body: tile.Body, prescribed: Mapping[Buffer, Demand], threads:
         open_sources = [stmt for stmt in reduces if stmt.src.buffer not in found.fragments]
         if not open_loops and not open_sources:
             return found
-        _choose(found, open_loops, open_sources)
+        _choose(found, _ready(open_loops, parallels, open_sources), open_sources)
 
 
 # ---- accesses ----------------------------------------------------------------------------------------------------------------
@@ -217,8 +217,17 @@ def _demand(found: Inference, buffer: Buffer, layout: Layout, reason: str, span:
 # ---- choosing ----------------------------------------------------------------------------------------------------------------
 
 
+def _ready(
+    loops: list[tile.Parallel], parallels: Mapping[tile.Parallel, tuple[Access, ...]], reduces: list[tile.Reduce]
+) -> list[tile.Parallel]:
+    """The loops that touch no result of the reductions given: such a result is spread as its source is, which is not known yet."""
+    results = {reduce.dst.buffer for reduce in reduces}
+    return [loop for loop in loops if not any(access.buffer in results for access in parallels[loop])]
+
+
 def _choose(found: Inference, loops: list[tile.Parallel], reduces: list[tile.Reduce]) -> None:
-    """A layout for one more statement: loops that touch memory first, since its vectors matter most, then by dimensions."""
+    """A layout for one more statement: loops that touch memory first, since its vectors matter most, then by dimensions, then the
+    source of a reduction."""
     if loops:
         loop = max(loops, key=lambda stmt: (_touches_memory(stmt), len(stmt.vars)))
         shape = _extents(loop)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Iterable, Mapping
 
+from tilelang.errors import LayoutConflict
 from tilelang.ir.buffer import Buffer
 from tilelang.ir.tile import Body, Copy, Kernel, Stmt
 from tilelang.ir.types import Scope
@@ -18,12 +19,16 @@ from tilelang.passes.plans import Clear, CopyKind, CopyPlan
 from tilelang.passes.transform_relayout import transform_relayout
 from tilelang.trace import Decision
 
+MAX_PASSAGES = 64
+"""Of fragments through shared memory in one kernel: more than anybody writes, and soon reached where one leads to the next."""
+
 
 def settle_layouts(
     kernel: Kernel, body: Body, infer: Callable[[Body], Inference]
 ) -> tuple[Kernel, Inference, tuple[Decision, ...]]:
     """The kernel with `body`, in which fragments pass through shared memory where they must; the layouts that `infer` finds for
-    it; and a decision for each passage.  Raises what `infer` raises."""
+    it; and a decision for each passage.  Raises what `infer` raises, and LayoutConflict TL701 where passages lead to ever more of
+    them."""
     staged: list[Buffer] = []
     decisions: list[Decision] = []
     while True:
@@ -31,6 +36,11 @@ def settle_layouts(
             layouts = infer(body)
             return dataclasses.replace(kernel, body=body, buffers=(*kernel.buffers, *staged)), layouts, tuple(decisions)
         except RelayoutWanted as wanted:
+            if len(staged) >= MAX_PASSAGES:
+                raise LayoutConflict(
+                    f"{wanted.buffer.name} still does not fit here after {len(staged)} passages of fragments through shared memory",
+                    code="TL701", span=wanted.loop.span, hint=f"copy {wanted.buffer.name} to a shared buffer, and use that here",
+                ) from wanted  # fmt: skip
             body, copy = transform_relayout(body, wanted.loop, wanted.buffer)
             staged.append(copy)
             decisions.append(wanted.decision)

@@ -63,7 +63,7 @@ def _saturate(value: Value, target: DType) -> Value:
 
     if not isinstance(value, np.ndarray):
         return one(float(value))
-    return np.array([one(number) for number in value.tolist()], target.numpy)
+    return np.array([one(number) for number in value.ravel().tolist()], target.numpy).reshape(value.shape)
 
 
 def bits_of(value: Value, dtype: DType) -> np.ndarray:
