@@ -7,6 +7,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
+from tests.passes import programs
 from tests.passes.kernels import gemm_kernel
 from tests.passes.maker import Maker, tile
 from tests.passes.programs import BX, KO, I, T
@@ -21,6 +22,8 @@ from tilelang.ir.tile import Break, Continue, If, Kernel, Parallel, Reduce, Stmt
 from tilelang.ir.types import DType, ReduceKind, Scope
 from tilelang.runtime import nvrtc
 from tilelang.target import SM_90A
+
+Q, ROW = Var("q"), Var("row")
 
 
 def right_or_refused(kernel: Kernel) -> None:
@@ -301,3 +304,72 @@ def test_a_clear_in_front_of_a_gemm_that_clears(condition: Expr | bool) -> None:
     *loads, _ = mk.step(KO)
     gemm = mk.gemm(mk.a_s, mk.b_s, mk.acc, clear_accum=condition)
     check(mk.whole(mk.loop(KO, 4, *loads, gemm, stages=2)), ("fifo", "lazy-async"))
+
+
+# ---- tensors that several statements write ------------------------------------------------------------------------------------
+
+
+def points(mk: Maker, buffer: Buffer, indices: tuple[Expr, ...], value: Expr, *extents: int) -> Parallel:
+    """A loop over T and I that stores one element at each point."""
+    store = Store(buffer=buffer, indices=indices, value=value, span=mk.span())
+    sizes = tuple(Const(extent) for extent in extents)
+    return Parallel(vars=(T, I)[-len(extents):], extents=sizes, body=(store,), span=mk.span())  # fmt: skip
+
+
+def exact(kernel: Kernel) -> int:
+    """Asserts that the machine finds no race and the reference's values; returns how many barriers were planned."""
+    arrays = integers(kernel, 0)
+    for tensor in kernel.tensors:
+        arrays[tensor] = np.nan_to_num(arrays[tensor].astype(np.float32)).astype(tensor.dtype.numpy)
+    lowered = compiled(kernel)
+    for schedule in ("fifo", "reverse", "lazy-async"):
+        assert_same_bits(meaning(kernel, arrays), on_the_machine(lowered, arrays, schedule), schedule)
+    return len(lowered.plans.syncs)
+
+
+@pytest.mark.parametrize("first", [True, False], ids=["threads, then a tile", "a tile, then threads"])
+def test_a_tensor_that_threads_and_tiles_write(first: bool) -> None:
+    """TMA's stores and ordinary ones are not ordered, so threads store the tile, too."""
+    mk = Following()
+    loop = points(mk, mk.c, (T, I), Const(7.0, mk.c.dtype), 64, 48)
+    store = mk.copy(mk.acc, mk.c)
+    kernel = mk.kernel({BX: 1}, mk.clear(mk.acc), *mk.step(Const(0)), *((loop, store) if first else (store, loop)))
+    assert exact(kernel) > 0
+
+
+WRITES: dict[str, tuple[int, Callable[[Maker, Buffer], tuple[Stmt, ...]]]] = {
+    "the same place, transposed": (1, lambda mk, c: (
+        points(mk, c, (T, I), Const(1.0, c.dtype), 64, 64), points(mk, c, (I, T), Const(2.0, c.dtype), 64, 64))),
+    "a row that moves by one": (1, lambda mk, c: (
+        mk.loop(KO, 4, points(mk, c, (Const(0), I + KO), KO.astype("float32"), 60)),)),
+    "rows that overlap, by a name": (1, lambda mk, c: (
+        mk.loop(KO, 3, mk.let(ROW, KO * 8), points(mk, c, (T + ROW, I), KO.astype("float32"), 16, 64)),)),
+    "a tile and one element": (1, lambda mk, c: (
+        points(mk, c, (T, I), Const(1.0, c.dtype), 64, 64),
+        Store(buffer=c, indices=(Const(5), Const(9)), value=Const(3.0, c.dtype), span=mk.span()))),
+    "tile after tile": (0, lambda mk, c: (
+        mk.loop(KO, 4, points(mk, c, (T + KO * 16, I), KO.astype("float32"), 16, 64)),)),
+    "tiles of two loops, down": (0, lambda mk, c: (
+        mk.loop(
+            KO, -1, mk.loop(Q, 2, points(mk, c, (T + KO * 32, I + Q * 32), KO.astype("float32"), 32, 32)), start=1, step=-1,
+        ),)),
+    "rows between rows": (0, lambda mk, c: (
+        mk.loop(KO, 4, points(mk, c, (T * 4 + KO, I), KO.astype("float32"), 16, 64)),)),
+    "the same place in every turn": (0, lambda mk, c: (
+        mk.loop(KO, 4, points(mk, c, (T, I), KO.astype("float32"), 64, 64)),)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", WRITES)
+def test_tensors_that_are_written_more_than_once(name: str) -> None:
+    """A barrier where threads may write what others wrote, and none where they cannot."""
+    barriers, body = WRITES[name]
+    mk = Maker()
+    c = mk.tensor("C", 64, 64, dtype="float32")
+    assert exact(mk.kernel({BX: 1}, *body(mk, c))) == barriers
+
+
+def test_boxes_that_would_begin_between_the_hardwares_units() -> None:
+    """300 rows of 32 bytes are two boxes of 150 rows, the second at 4800 bytes, which is no multiple of 128."""
+    check(programs.through_shared(shape=(300, 16), extents=(300, 16)), ("fifo",))
+    check(programs.through_shared(shape=(5, 48), extents=(5, 48)), ("fifo",))

@@ -1,31 +1,28 @@
 """How each copy is done: by TMA where a tensor map can describe it, by stmatrix from an accumulator, element by element
-otherwise.
-
-What TMA needs (CUDA driver API, cuTensorMapEncodeTiled): strides that are multiples of 16 bytes and below 2**40, at most five
-dimensions, boxes of at most 256 elements in each dimension and a multiple of 16 bytes along the innermost.
-"""
+otherwise."""
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from tilelang.errors import Unsupported
 from tilelang.ir.buffer import Buffer, Region
 from tilelang.ir.device import TensorMap
-from tilelang.ir.tile import Copy, Kernel, TmaCopy
+from tilelang.ir.tile import Copy, Kernel, Stmt, TmaCopy
 from tilelang.ir.types import Scope
 from tilelang.layout.swizzle import PanelLayout, widest_swizzle
 from tilelang.passes.access import reads, statements, writes
+from tilelang.passes.extents import sizes
 from tilelang.passes.options import Options
-from tilelang.passes.plans import Box, CopyKind, CopyPlan, GemmPlan, TmaPlan
+from tilelang.passes.plan_tensor_map import map_refusal, plan_tma
+from tilelang.passes.plans import CopyKind, CopyPlan, GemmPlan
 from tilelang.passes.slots import is_slot, slots_of, tile_of
 from tilelang.trace import Decision, Rejection
 
-MAX_BOX = 256
-MAX_RANK = 5
-STRIDE_UNIT_BYTES = 16
-MAX_STRIDE_BYTES = 2**40
 STMATRIX_DTYPES = ("float16", "bfloat16", "float32")
+TMA_STORES = (CopyKind.TMA_STORE, CopyKind.FRAGMENT_TO_GLOBAL)
+ELEMENTWISE = CopyPlan(CopyKind.ELEMENTWISE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,13 +34,15 @@ class CopyPlans:
 
 @dataclass(slots=True)
 class _State:
-    """What the copies planned so far have settled: layouts of shared buffers, tensor maps.  `by_hand`: only T.tma_copy loads by
-    TMA, and a tile may be a slot of a shared buffer."""
+    """What the copies planned so far have settled: layouts of shared buffers, tensor maps.  `read_back`: tensors that are read
+    and written.  `mixed`: tensors that ordinary stores write, too.  `by_hand`: only T.tma_copy loads by TMA, and a tile may be a
+    slot of a shared buffer."""
 
     layouts: dict[Buffer, PanelLayout]
     accumulators: Mapping[Buffer, GemmPlan]
     alignments: Mapping[Buffer, int]
     read_back: frozenset[Buffer]
+    mixed: frozenset[Buffer]
     options: Options
     by_hand: bool = False
     maps: list[TensorMap] = field(default_factory=list)
@@ -56,8 +55,18 @@ def plan_copies(
     """A plan for every copy, and the layouts of the shared buffers that instructions read or write.  `alignments`: of tensors
     whose address is no multiple of 16 bytes, in bytes."""
     every = tuple(statements(kernel.body))
-    read_back = {b for stmt in every for b in writes(stmt)} & {b for stmt in every for b in reads(stmt)}
-    state = _State(dict(shared), accumulators, alignments, frozenset(read_back), options, kernel.is_explicit)
+    read_back = frozenset(b for stmt in every for b in writes(stmt)) & frozenset(b for stmt in every for b in reads(stmt))
+    mixed: frozenset[Buffer] = frozenset()
+    while True:
+        state = _State(dict(shared), accumulators, alignments, read_back, mixed, options, kernel.is_explicit)
+        plans = _plan_all(every, state)
+        found = _mixed(every, plans.copies)
+        if found <= mixed:
+            return plans
+        mixed = found
+
+
+def _plan_all(every: tuple[Stmt, ...], state: _State) -> CopyPlans:
     plans: dict[Copy, CopyPlan] = {}
     decisions = []
     for copy in every:
@@ -69,6 +78,13 @@ def plan_copies(
     return CopyPlans(plans, state.layouts, tuple(decisions))
 
 
+def _mixed(every: tuple[Stmt, ...], plans: Mapping[Copy, CopyPlan]) -> frozenset[Buffer]:
+    """Tensors that both TMA and ordinary stores would write: nothing orders the two."""
+    bulk = {stmt for stmt in every if isinstance(stmt, Copy) and plans[stmt].kind in TMA_STORES}
+    ordinary = {buffer for stmt in every if stmt not in bulk for buffer in writes(stmt)}
+    return frozenset(stmt.dst.buffer for stmt in bulk if stmt.dst.buffer in ordinary)
+
+
 def default_layout(buffer: Buffer, in_slots: bool = False) -> PanelLayout:
     """A shared buffer as rows x columns - its leading dimensions together, and the last - with the widest swizzle that fits; or,
     if `in_slots`, the tiles of its last two dimensions one after the other."""
@@ -76,14 +92,9 @@ def default_layout(buffer: Buffer, in_slots: bool = False) -> PanelLayout:
         rows, columns = tile_of(buffer)
         swizzle = widest_swizzle(columns * buffer.dtype.bytes) if rows > 1 else 0
         return PanelLayout(rows, columns, buffer.dtype.bytes, swizzle, slots_of(buffer))
-    rows = 1
-    for extent in buffer.shape[:-1]:
-        rows *= int(extent)  # type: ignore[arg-type]
-    columns = int(buffer.shape[-1])  # type: ignore[arg-type]
+    *leading, columns = sizes(buffer.shape)
+    rows = math.prod(leading)
     return PanelLayout(rows, columns, buffer.dtype.bytes, widest_swizzle(columns * buffer.dtype.bytes) if rows > 1 else 0)
-
-
-ELEMENTWISE = CopyPlan(CopyKind.ELEMENTWISE)
 
 
 def _plan(copy: Copy, state: _State) -> tuple[CopyPlan, Rejection | None]:
@@ -113,11 +124,11 @@ def _plan(copy: Copy, state: _State) -> tuple[CopyPlan, Rejection | None]:
 def _between(copy: Copy, tensor: Region, tile: Region, kind: CopyKind, state: _State) -> tuple[CopyPlan, Rejection | None]:
     """A whole shared tile to or from a tensor."""
     layout = state.layouts.get(tile.buffer) or default_layout(tile.buffer, state.by_hand and _whole_refusal(tile) is not None)
-    why_not = _whole_refusal(tile, layout) or _same_dtype_refusal(copy) or _tensor_refusal(tensor, layout, state)
+    why_not = _whole_refusal(tile, layout) or _same_dtype_refusal(copy) or _tensor_refusal(copy, tensor, layout, state)
     if why_not is not None:
         return ELEMENTWISE, why_not
     state.layouts[tile.buffer] = layout
-    return CopyPlan(kind, _tma(tensor, layout, state.maps)), None
+    return CopyPlan(kind, plan_tma(tensor, layout, state.maps)), None
 
 
 def _accumulator_to_global(copy: Copy, state: _State) -> tuple[CopyPlan, Rejection | None]:
@@ -125,15 +136,15 @@ def _accumulator_to_global(copy: Copy, state: _State) -> tuple[CopyPlan, Rejecti
     why_not = _stmatrix_refusal(copy, None, plan)
     if why_not is None:
         staging = _store_layout(copy, plan)
-        why_not = _tensor_refusal(copy.dst, staging, state)
+        why_not = _tensor_refusal(copy, copy.dst, staging, state)
         if why_not is None:
-            return CopyPlan(CopyKind.FRAGMENT_TO_GLOBAL, _tma(copy.dst, staging, state.maps), staging), None
+            return CopyPlan(CopyKind.FRAGMENT_TO_GLOBAL, plan_tma(copy.dst, staging, state.maps), staging), None
     return ELEMENTWISE, why_not
 
 
 def _store_layout(copy: Copy, plan: GemmPlan) -> PanelLayout:
     """The shared tile that an accumulator is written to, in the destination's dtype: whole panels for each instruction's n."""
-    rows, columns = (int(extent) for extent in copy.src.tile_shape)  # type: ignore[arg-type]
+    rows, columns = sizes(copy.src.tile_shape)
     dst = copy.dst.buffer
     slots = slots_of(dst) if dst.scope is Scope.SHARED else 1
     return PanelLayout(rows, columns, dst.dtype.bytes, widest_swizzle(plan.n * dst.dtype.bytes), slots)
@@ -147,10 +158,9 @@ def _cannot(copy: TmaCopy, why_not: Rejection | None) -> Unsupported:
     reason = f"{why_not.predicate}, here {why_not.value}" if why_not is not None else "one side is global and one shared"
     return Unsupported(
         f"TMA cannot move the tile of T.tma_copy between {copy.src.buffer.name} and {copy.dst.buffer.name}: {reason}",
-        code="TL349",
-        span=copy.span,
+        code="TL349", span=copy.span,
         hint=(why_not.edit if why_not is not None else "") or "use T.copy, whose threads load and store themselves",
-    )
+    )  # fmt: skip
 
 
 def _whole_refusal(region: Region, layout: PanelLayout | None = None) -> Rejection | None:
@@ -191,8 +201,8 @@ def _stmatrix_refusal(copy: Copy, layout: PanelLayout | None, plan: GemmPlan) ->
     return None
 
 
-def _tensor_refusal(region: Region, layout: PanelLayout, state: _State) -> Rejection | None:
-    """Why TMA cannot move between this region and a tile of this layout, None if it can."""
+def _tensor_refusal(copy: Copy, region: Region, layout: PanelLayout, state: _State) -> Rejection | None:
+    """Why TMA cannot move between this region of a tensor and a tile of this layout, None if it can."""
     tensor = region.buffer
     if not state.options.tma:
         return Rejection("TMA", "the author allows it", "tl.disable_tma_lower is set")
@@ -200,76 +210,12 @@ def _tensor_refusal(region: Region, layout: PanelLayout, state: _State) -> Rejec
         return Rejection("TMA", f"the address of {tensor.name} is a multiple of 16", f"of {state.alignments[tensor]}")
     if tensor in state.read_back:
         return Rejection("TMA", f"{tensor.name} is not both read and written", "it is")
-    if tensor.rank > MAX_RANK:
-        return Rejection("TMA", f"at most {MAX_RANK} dimensions", f"{tensor.name} has {tensor.rank}")
-    if any(not isinstance(extent, int) for extent in (*region.extents, *tensor.shape)):
-        return Rejection("TMA", "extents are constant", f"{region.extents}")
-    for stride in _strides_bytes(tensor)[:-1]:
-        if stride % STRIDE_UNIT_BYTES or stride >= MAX_STRIDE_BYTES:
-            edit = f"pad the last dimension to a multiple of {STRIDE_UNIT_BYTES // tensor.dtype.bytes} elements"
-            return Rejection("TMA", "row pitches are multiples of 16 bytes", f"{tensor.name} has one of {stride} bytes", edit)
-    if region.extents[-1] == 1 and layout.columns != 1:
-        return Rejection("TMA", "the tile's rows lie along the tensor's last dimension", f"{region.extents}")
-    if layout.row_bytes % STRIDE_UNIT_BYTES:
-        return Rejection("TMA", "the tile's rows are multiples of 16 bytes", f"{layout.row_bytes} bytes")
-    box, _ = _box(region, layout)
-    if any(extent > MAX_BOX for extent in box):
-        return Rejection("TMA", f"boxes of at most {MAX_BOX} elements along each dimension", f"{box}")
-    return None
+    if tensor in state.mixed and not isinstance(copy, TmaCopy):
+        return Rejection("TMA", f"only TMA writes {tensor.name}", "other statements do so by ordinary stores")
+    return map_refusal(region, layout)
 
 
-def _strides_bytes(tensor: Buffer) -> list[int]:
-    strides = [tensor.dtype.bytes]
-    for extent in reversed(tensor.shape[1:]):
-        strides.insert(0, strides[0] * int(extent))  # type: ignore[arg-type]
-    return strides
-
-
-# ---- tensor maps -------------------------------------------------------------------------------------------------------------
-
-
-def _box(region: Region, layout: PanelLayout) -> tuple[list[int], int]:
-    """The box, outermost dimension first, and the dimension along which the tile is cut if it is too long for one box."""
-    box = [*(int(extent) for extent in region.extents[:-1]), layout.panel_columns]  # type: ignore[arg-type]
-    split = next((d for d, extent in enumerate(box) if extent > 1), len(box) - 1)
-    if split < len(box) - 1:
-        box[split] = max(size for size in range(1, min(box[split], MAX_BOX) + 1) if box[split] % size == 0)
-    return box, split
-
-
-def _tma(region: Region, layout: PanelLayout, maps: list[TensorMap]) -> TmaPlan:
-    """The tensor map and boxes between `region` of a tensor and a tile of `layout`; equal maps are shared."""
-    tensor = region.buffer
-    box, split = _box(region, layout)
-    wanted = TensorMap(
-        name=f"{tensor.name}_desc", tensor=tensor, dtype=tensor.dtype,
-        dims=tuple(int(extent) for extent in reversed(tensor.shape)),  # type: ignore[arg-type]
-        strides_bytes=tuple(reversed(_strides_bytes(tensor)[:-1])), box=tuple(reversed(box)), swizzle_bytes=layout.swizzle_bytes,
-    )  # fmt: skip
-    extents = [int(extent) for extent in region.extents]  # type: ignore[arg-type]
-    return TmaPlan(_shared_map(wanted, maps), _boxes(extents, box, split, layout))
-
-
-def _boxes(extents: list[int], box: list[int], split: int, layout: PanelLayout) -> tuple[Box, ...]:
-    """Panel by panel, and within a panel along the dimension `split` where one box does not reach."""
-    boxes = []
-    cut = split < len(extents) - 1
-    bytes_per_step = layout.panel_bytes // extents[split] if cut else 0
-    for panel in range(layout.panels):
-        for first in range(0, extents[split] if cut else 1, box[split]):
-            steps = [0] * len(extents)
-            steps[-1] = panel * layout.panel_columns
-            steps[split] += first
-            boxes.append(Box(panel * layout.panel_bytes + first * bytes_per_step, tuple(steps)))
-    return tuple(boxes)
-
-
-def _shared_map(wanted: TensorMap, maps: list[TensorMap]) -> TensorMap:
-    for known in maps:
-        if (known.tensor, known.box, known.swizzle_bytes) == (wanted.tensor, wanted.box, wanted.swizzle_bytes):
-            return known
-    maps.append(wanted)
-    return wanted
+# ---- words -------------------------------------------------------------------------------------------------------------------
 
 
 _REASONS = {
@@ -282,6 +228,8 @@ _REASONS = {
 
 
 def _decision(copy: Copy, plan: CopyPlan, why_not: Rejection | None) -> Decision:
-    src, dst = copy.src.buffer.name, copy.dst.buffer.name
-    boxes = f", {len(plan.tma.boxes)} boxes of {' x '.join(map(str, reversed(plan.tma.map.box)))}" if plan.tma else ""
-    return Decision(copy.span, f"T.copy from {src} to {dst}", f"{plan.kind}{boxes}", _REASONS[plan.kind], (why_not,) if why_not else ())
+    subject, boxes = f"T.copy from {copy.src.buffer.name} to {copy.dst.buffer.name}", ""
+    if plan.tma:
+        count = len(plan.tma.boxes)
+        boxes = f", {count} box{'es' * (count > 1)} of {' x '.join(map(str, reversed(plan.tma.map.box)))}"
+    return Decision(copy.span, subject, f"{plan.kind}{boxes}", _REASONS[plan.kind], (why_not,) if why_not else ())

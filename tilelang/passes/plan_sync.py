@@ -15,6 +15,7 @@ from tilelang.ir.buffer import Buffer
 from tilelang.ir.device import SharedArray
 from tilelang.ir.types import Scope
 from tilelang.passes.access import leaves, reads, statements, sub_bodies, writes
+from tilelang.passes.plan_guards import guarded_tensors
 from tilelang.passes.plans import CopyKind, CopyPlan, Sync
 
 Key = Buffer | tile.Stmt
@@ -134,11 +135,9 @@ def plan_sync(
     body: tile.Body, copies: Mapping[tile.Copy, CopyPlan], arrays: Mapping[Key, SharedArray]
 ) -> dict[tile.Stmt, Sync]:
     """The statements that need a barrier in front, with or without a proxy fence before it."""
-    every = tuple(statements(body))
-    written = {b for stmt in every for b in writes(stmt) if b.scope is Scope.GLOBAL}
-    guarded = frozenset(b for stmt in every for b in reads(stmt) if b in written)
-    planner = _Planner(copies, arrays, guarded)
-    planner.read_async = frozenset(key for stmt in every if not sub_bodies(stmt) for key in planner.touched(stmt).read_async)
+    planner = _Planner(copies, arrays, guarded_tensors(body))
+    leaf_statements = (stmt for stmt in statements(body) if not sub_bodies(stmt))
+    planner.read_async = frozenset(key for stmt in leaf_statements for key in planner.touched(stmt).read_async)
     planner.body(body, _State())
     return planner.found
 
