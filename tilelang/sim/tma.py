@@ -218,7 +218,8 @@ def _view(record: TensorMap, array: np.ndarray) -> np.ndarray:
             f"array {record.tensor.name} shape {array.shape} with strides {array.strides}",
             code="TL941", span=record.tensor.span,
         )  # fmt: skip
-    return np.lib.stride_tricks.as_strided(array, record.dims[::-1], strides[::-1])
+    words = array.view(f"u{record.dtype.bytes}")  # as_strided does not know every dtype of ml_dtypes
+    return np.lib.stride_tricks.as_strided(words, record.dims[::-1], strides[::-1]).view(array.dtype)
 
 
 def _merged(dims: Sequence[int], strides: Sequence[int]) -> list[tuple[int, int]]:
