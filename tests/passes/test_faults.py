@@ -50,6 +50,17 @@ def test_loop_over_a_part() -> None:
     right_or_refused(small.program(small.gemm(small.a_s, small.b_s, small.acc, clear_accum=True), loop))
 
 
+@pytest.mark.parametrize("part", [16, 48, 63])
+def test_a_fragment_whose_first_loop_does_a_part_of_it(part: int) -> None:
+    """The layout is the whole fragment's."""
+    mk = Maker()
+    a, c, x = mk.tensor("A", 64, dtype="float32"), mk.tensor("C", 64, dtype="float32"), mk.fragment("x", 64)
+    loops = points(mk, x, (I,), Load(a, (I,)), part), points(mk, x, (I,), Load(x, (I,)) + 1, part)
+    kernel = mk.kernel({BX: 1}, points(mk, x, (I,), Const(2.0, x.dtype), 64), *loops, points(mk, c, (I,), Load(x, (I,)), 64))
+    exact(kernel)
+    exact(mk.kernel({BX: 1}, loops[0], points(mk, x, (I,), Const(2.0, x.dtype), 64), points(mk, c, (I,), Load(x, (I,)), 64)))
+
+
 def test_loop_over_a_part_whose_points_have_copies() -> None:
     """64 elements over 128 threads: only one of the two that hold a point may add to it."""
     mk = Maker()

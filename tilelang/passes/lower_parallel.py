@@ -13,7 +13,7 @@ from tilelang.ir.types import LoopKind, Scope
 from tilelang.ir.walk import walk as tree
 from tilelang.layout.digits import Layout
 from tilelang.passes.access import reads, statements, writes
-from tilelang.passes.infer_layouts import element_accesses, loop_accesses
+from tilelang.passes.fragment_access import element_accesses, loop_accesses
 from tilelang.passes.lower_arith import add, all_of, times
 from tilelang.passes.lower_context import Context
 from tilelang.passes.lower_loops import unrolled

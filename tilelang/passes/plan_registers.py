@@ -8,9 +8,9 @@ from tilelang.errors import Unsupported
 from tilelang.ir.buffer import Buffer
 from tilelang.ir.device import Registers
 from tilelang.ir.tile import Body, Gemm, Parallel, Reduce
-from tilelang.layout.digits import Axis, Digit, Layout
+from tilelang.layout.digits import Axis, Layout, real_digits
 from tilelang.passes.access import statements
-from tilelang.passes.infer_layouts import Access, kept_dims, loop_accesses
+from tilelang.passes.fragment_access import Access, kept_dims, loop_accesses
 from tilelang.passes.plans import GemmPlan
 
 REGISTER_BITS = 32
@@ -28,8 +28,10 @@ def plan_registers(
             packed = _packs(buffer, layout) and _walked_by_vectors(buffer, body, layouts, loops)
             if buffer in operands and not packed:
                 raise Unsupported(
-                    f"{buffer.name} is read by T.gemm from registers, in pairs along a row, and some loop goes over it the other way",
-                    code="TL340", span=buffer.span, hint=f"let the innermost variable of every loop be the last index of {buffer.name}",
+                    f"{buffer.name} is read by T.gemm from registers, in pairs along a row, and some loop goes over it the other "
+                    "way",
+                    code="TL340", span=buffer.span,
+                    hint=f"let the innermost variable of every loop be the last index of {buffer.name}",
                 )  # fmt: skip
             found[buffer] = _registers(buffer, layout, accumulators.get(buffer), packed)
     return found
@@ -45,8 +47,8 @@ def _packs(buffer: Buffer, layout: Layout) -> bool:
     """Whether every 32-bit register holds whole neighbours: the innermost register digit counts in multiples of them."""
     if buffer.dtype.bits >= REGISTER_BITS:
         return False
-    inner = _innermost(layout)
-    return inner is not None and inner.size % (REGISTER_BITS // buffer.dtype.bits) == 0
+    vector = layout.vector_digit()
+    return vector is not None and real_digits(layout.dims[vector[0]])[-1].size % (REGISTER_BITS // buffer.dtype.bits) == 0
 
 
 def _walked_by_vectors(
@@ -58,8 +60,8 @@ def _walked_by_vectors(
         vector = walk.vector_digit()
         for access in accesses:
             if access.buffer.storage is buffer:
-                dim = next((d for d, digits in enumerate(layouts[access.buffer].dims) if _is_innermost(digits)), None)
-                if dim is None or vector is None or access.dims[dim] != vector[0]:
+                inner = layouts[access.buffer].vector_digit()
+                if inner is None or vector is None or access.dims[inner[0]] != vector[0]:
                     return False
     return True
 
@@ -74,16 +76,3 @@ def _walks(
         elif isinstance(stmt, Reduce):
             source = Access(stmt.src.buffer, tuple(range(stmt.src.buffer.rank)))
             yield layouts[stmt.src.buffer], (source, Access(stmt.dst.buffer, kept_dims(stmt)))
-
-
-def _is_innermost(digits: tuple[Digit, ...]) -> bool:
-    real = [digit for digit in digits if digit.size > 1]
-    return bool(real) and real[-1].axis is Axis.REGISTER and real[-1].stride == 1
-
-
-def _innermost(layout: Layout) -> Digit | None:
-    """The register digit of stride 1, if it is the last digit of its dimension."""
-    for dim in layout.dims:
-        if _is_innermost(dim):
-            return [digit for digit in dim if digit.size > 1][-1]
-    return None

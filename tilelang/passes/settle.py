@@ -13,7 +13,8 @@ from tilelang.ir.buffer import Buffer
 from tilelang.ir.tile import Body, Copy, Kernel, Stmt
 from tilelang.ir.types import Scope
 from tilelang.layout.swizzle import PanelLayout
-from tilelang.passes.infer_layouts import Inference, RelayoutWanted
+from tilelang.passes.fragment_access import RelayoutWanted
+from tilelang.passes.infer_layouts import Inference
 from tilelang.passes.plan_copy import default_layout
 from tilelang.passes.plans import Clear, CopyKind, CopyPlan
 from tilelang.passes.transform_relayout import transform_relayout
