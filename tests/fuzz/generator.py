@@ -43,7 +43,8 @@ MOST_ELEMENTS = 8192
 FEATURES = (
     "move", "fill", "elementwise", "broadcast", "transpose", "gather", "reduce", "gemm", "pipelined", "nested", "if", "while",
     "scalar", "variable", "read back", "slice", "parallel copy", "ragged", "offset", "lead", "guard", "half", "dynamic", "break",
-    "unroll", "convert", "integers", "float8", "two axes", "exotic threads",
+    "unroll", "convert", "integers", "float8", "wide", "two axes", "exotic threads", "scatter", "reversed", "forms", "global",
+    "from and to",
 )  # fmt: skip
 
 
@@ -174,12 +175,17 @@ def draw_loop(state: State, defined: frozenset[str], depth: int) -> Stmt | None:
     trips = most = min(trips, 7 if depth == 0 else 3)
     if kind != "unroll" and state.has("dynamic") and rng.random() < 0.4:
         trips, most = rng.choice([("bx", state.grid[0]), *state.scalars])
+    start, down = 0, False
+    if state.has("from and to") and kind != "while" and isinstance(trips, int):
+        start, down = rng.choice((0, 1, 2)), kind == "serial" and rng.random() < 0.3
+        most += start
     var = state.fresh("k")
     state.loops.append((var, max(most, 1)))
     body, _ = draw_body(state, defined, depth + 1)
     stop = _condition(state, defined) if kind == "serial" and state.has("break") and rng.random() < 0.4 else None
+    skip = _condition(state, defined) if kind != "while" and state.has("break") and rng.random() < 0.2 else None
     state.loops.pop()
-    return Loop(var, kind, trips, max(most, 1), stages, body, stop) if body else None
+    return Loop(var, kind, trips, max(most, 1), stages, body, stop, skip, start, down) if body else None
 
 
 def draw_if(state: State, defined: frozenset[str], depth: int) -> Stmt | None:
@@ -212,7 +218,8 @@ def _dtype(state: State, role: str = "small") -> str:
     if role == "acc":
         return rng.choice(("float32", "float32", "int32")) if state.has("integers") else "float32"
     choices = ["float16", "float16", "bfloat16", "float32"]
-    choices += ["int8", "int32"] * state.has("integers") + ["float8_e4m3fn"] * state.has("float8")
+    choices += ["int8", "int32", "int16"] * state.has("integers") + ["float8_e4m3fn"] * state.has("float8")
+    choices += ["float64", "int64"] * state.has("wide")
     return rng.choice(choices)
 
 
@@ -386,15 +393,23 @@ def draw_elementwise(state: State, defined: frozenset[str]) -> Stmt | None:
     if source is None:
         return None
     role = "acc" if state.has("gemm") and rng.random() < 0.3 else "small"
-    dst = target(state, source.dims, role)
-    factors = _factors(state, dst, defined)
+    scatter = len(source.dims) == 2 and state.has("scatter") and rng.random() < 0.3
+    dst = target(state, source.dims[::-1] if scatter else source.dims, role)
+    if scatter:
+        points = Tile("", dst.scope, source.dims, dst.dtype)
+        factors = [factor for factor in _factors(state, points, defined) if factor.name != dst.name]
+    else:
+        factors = _factors(state, dst, defined)
     terms = tuple(tuple(rng.choice(factors) for _ in range(rng.choice((1, 1, 2)))) for _ in range(rng.choice((1, 2, 2, 3))))
     op = rng.choice(("sum", "sum", "max", "min", "select", "difference")) if len(terms) > 1 else "sum"
     guard = ""
     if state.has("guard") and dst.name in defined and rng.random() < 0.4:
         guard = rng.choice(["i % 2 == 0", "i > 3", "bx > 0"] + ["i >= j", "i + j < 20"] * (len(dst.dims) == 2))
     half = state.has("half") and dst.name in defined and rng.random() < 0.3
-    return Elementwise(dst.name, op, terms, guard, half)
+    form = "scatter" if scatter else "plain"
+    if state.has("forms") and not scatter and rng.random() < 0.5:
+        form = rng.choice(["let"] + ["repeat"] * (dst.name in defined) + ["else"] * bool(guard))
+    return Elementwise(dst.name, op, terms, guard, half and not scatter, form)
 
 
 def _factors(state: State, dst: Tile, defined: frozenset[str]) -> list[Factor]:
@@ -408,11 +423,16 @@ def _factors(state: State, dst: Tile, defined: frozenset[str]) -> list[Factor]:
             found.append(Factor("scalar", tile.name))
         if tile.dims == dst.dims:
             found += [Factor("tile", tile.name)] * 4
+        if tile.dims == dst.dims and state.has("reversed") and tile is not dst:
+            found.append(Factor("reversed", tile.name))
         if len(dst.dims) == 2 and state.has("transpose") and tile.dims == dst.dims[::-1] and tile is not dst:
             found += [Factor("transposed", tile.name)] * 2
         if len(dst.dims) == 2 and state.has("broadcast") and len(tile.dims) == 1:
             found += [Factor("row", tile.name)] * 2 * (tile.dims[0] == dst.dims[1])
             found += [Factor("column", tile.name)] * 2 * (tile.dims[0] == dst.dims[0])
+    if state.has("global"):
+        fits = [tensor for tensor in state.inputs if tensor.dims == dst.dims and not tensor.lead and tensor.name.startswith("A")]
+        found += [Factor("global", tensor.name) for tensor in fits]
     return found
 
 

@@ -112,8 +112,8 @@ class Fill:
 
 @dataclass(frozen=True)
 class Factor:
-    """Something an element-wise expression reads.  `kind` is "tile", "transposed", "row" and "column" (of a vector, broadcast),
-    "scalar" (a name) or "number"."""
+    """Something an element-wise expression reads.  `kind` is "tile", "transposed", "reversed" (the rows in the other order),
+    "row" and "column" (of a vector, broadcast), "global" (a tensor from its beginning), "scalar" (a name) or "number"."""
 
     kind: str
     name: str = ""
@@ -123,13 +123,15 @@ class Factor:
 @dataclass(frozen=True)
 class Elementwise:
     """`dst[i, j] = op(terms)`: each term is a product of factors.  `guard` is a condition on the point as text; `half` covers the
-    second half of the rows only."""
+    second half of the rows only.  `form` is "plain", "let" (the value by way of a name), "else" (another value where the guard
+    does not hold), "repeat" (added three times over) or "scatter" (`dst[j, i]`, by a loop over the points of the sources)."""
 
     dst: str
     op: str
     terms: tuple[tuple[Factor, ...], ...]
     guard: str = ""
     half: bool = False
+    form: str = "plain"
 
 
 @dataclass(frozen=True)
@@ -180,7 +182,12 @@ class Loop:
     stages: int
     body: tuple[Stmt, ...]
     stop: Condition | None = None
-    """Where to break (for "serial" loops)."""
+    """Where to break (in "serial" loops)."""
+    skip: Condition | None = None
+    """Where to continue."""
+    start: int = 0
+    down: bool = False
+    """Whether the loop counts down (for numbers of trips that are known)."""
 
 
 @dataclass(frozen=True)
@@ -244,7 +251,7 @@ def reads(stmt: Stmt) -> frozenset[str]:
         case Move():
             return frozenset({stmt.src, stmt.dst} if stmt.half else {stmt.src})
         case Elementwise():
-            partial = {stmt.dst} if stmt.guard or stmt.half else set()
+            partial = {stmt.dst} if (stmt.guard and stmt.form != "else") or stmt.half or stmt.form == "repeat" else set()
             return frozenset({factor.name for term in stmt.terms for factor in term if factor.name} | partial)
         case Gather():
             return frozenset({stmt.table, stmt.index})
@@ -257,8 +264,8 @@ def reads(stmt: Stmt) -> frozenset[str]:
         case If():
             return frozenset(stmt.condition.names)
         case Loop():
-            stop = stmt.stop.names if stmt.stop else ()
-            return frozenset({stmt.trips} if isinstance(stmt.trips, str) else ()) | frozenset(set(stop) - {stmt.var})
+            names = {name for condition in (stmt.stop, stmt.skip) if condition for name in condition.names}
+            return frozenset({stmt.trips} if isinstance(stmt.trips, str) else ()) | frozenset(names - {stmt.var})
     return frozenset()
 
 
@@ -287,7 +294,8 @@ def defined_after(body: tuple[Stmt, ...], defined: frozenset[str], visible: froz
                 inside = defined_after(stmt.body, defined, visible | {stmt.var})
                 if inside is None:
                     return None
-                certain = stmt.kind != "while" and isinstance(stmt.trips, int) and stmt.trips > 0 and not stmt.stop
+                runs = stmt.kind != "while" and isinstance(stmt.trips, int) and stmt.trips > 0
+                certain = runs and not stmt.stop and not stmt.skip
                 defined = inside if certain else defined
             case If():
                 sides = [defined_after(side, defined, visible) for side in (stmt.then, stmt.otherwise)]
@@ -390,8 +398,16 @@ def _loop_text(loop: Loop, program: Program) -> list[str]:
         head = [f'{loop.var} = T.alloc_var("int32", 0)', f"while {loop.var} < {loop.trips}:"]
         return [*head, *inner, f"    {loop.var} += 1"]
     stages = f", num_stages={loop.stages}" if loop.kind == "Pipelined" else ""
-    stop = [f"    if {loop.stop.text}:", "        break"] if loop.stop else []
-    return [f"for {loop.var} in T.{loop.kind}({loop.trips}{stages}):", *stop, *inner]
+    jumps = [f"    if {loop.stop.text}:", "        break"] if loop.stop else []
+    jumps += [f"    if {loop.skip.text}:", "        continue"] if loop.skip else []
+    return [f"for {loop.var} in T.{loop.kind}({_range(loop)}{stages}):", *jumps, *inner]
+
+
+def _range(loop: Loop) -> str:
+    if isinstance(loop.trips, str) or not (loop.start or loop.down):
+        return str(loop.trips)
+    first, last = loop.start, loop.start + loop.trips
+    return f"{last - 1}, {first - 1}, -1" if loop.down else f"{first}, {last}"
 
 
 def _box(place: Place, tile: Tile, program: Program, style: str) -> str:
@@ -462,24 +478,39 @@ def _factor(factor: Factor, indices: list[str], program: Program) -> str:
     if factor.kind == "scalar":
         clamped = factor.name not in {tile.name for tile in program.tiles}
         return f"T.min({factor.name}, {SMALL})" if clamped else factor.name
+    if factor.kind == "global":
+        return f"{factor.name}[{', '.join(indices)}]"
     tile = program.tile(factor.name)
-    at = {"tile": indices, "transposed": indices[::-1], "row": indices[-1:], "column": indices[:1]}[factor.kind]
+    at = {"tile": indices, "transposed": indices[::-1], "row": indices[-1:], "column": indices[:1]}.get(factor.kind)
+    if at is None:
+        at = [f"{program.shape(tile)[0] - 1} - {indices[0] if ' ' not in indices[0] else f'({indices[0]})'}", *indices[1:]]
     text = f"{tile.name}[{', '.join(at)}]"
     return text if tile.role == "small" else f"T.max(T.min({text}, {SMALL}), {-SMALL})"
 
 
 def _elementwise(stmt: Elementwise, program: Program) -> list[str]:
     dst = program.tile(stmt.dst)
-    head, indices = _points(dst, program, stmt.half)
+    points = replace(dst, dims=dst.dims[::-1]) if stmt.form == "scatter" else dst
+    head, indices = _points(points, program, stmt.half)
     terms = [" * ".join(_factor(factor, indices, program) for factor in term) for term in stmt.terms]
     value = combine(stmt.op, terms)
-    if dst.role == "small" and not (len(stmt.terms) == 1 and len(stmt.terms[0]) == 1 and stmt.op == "sum"):
-        value = f"T.max(T.min({value}, {SMALL}), {-SMALL})"
-    target = f"{dst.name}[{', '.join(indices)}]"
-    lines = [head]
+    target = f"{dst.name}[{', '.join(indices[::-1] if stmt.form == 'scatter' else indices)}]"
+    lines = _assignment(stmt, target, value, dst)
     if stmt.guard:
-        return [*lines, f"    if {stmt.guard}:", f"        {target} = {value}"]
-    return [*lines, f"    {target} = {value}"]
+        lines = [f"if {stmt.guard}:", *(f"    {line}" for line in lines)]
+        lines += ["else:", f"    {target} = 1"] if stmt.form == "else" else []
+    return [head, *(f"    {line}" for line in lines)]
+
+
+def _assignment(stmt: Elementwise, target: str, value: str, dst: Tile) -> list[str]:
+    alone = len(stmt.terms) == 1 and len(stmt.terms[0]) == 1
+    clamped = f"T.max(T.min({value}, {SMALL}), {-SMALL})"
+    if stmt.form == "repeat":
+        old = target if dst.role == "small" else f"T.max(T.min({target}, {SMALL}), {-SMALL})"
+        return ["for r in T.serial(3):", f"    {target} = T.max(T.min({old} + {clamped}, {SMALL}), {-SMALL})"]
+    if stmt.form == "let":
+        return [f"v = {clamped}", f"{target} = T.max(T.min(v * v - v, {SMALL}), {-SMALL})"]
+    return [f"{target} = {clamped if dst.role == 'small' and not alone else value}"]
 
 
 def combine(op: str, terms: list[str]) -> str:

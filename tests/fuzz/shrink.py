@@ -107,8 +107,11 @@ def simpler_statements(stmt: Stmt) -> Iterator[Stmt]:
 
 def _simpler_loop(loop: Loop) -> Iterator[Stmt]:
     yield from (replace(loop, body=body) for body in smaller_bodies(loop.body))
-    if loop.stop:
+    if loop.stop or loop.skip:
         yield replace(loop, stop=None)
+        yield replace(loop, skip=None)
+    if loop.start or loop.down:
+        yield replace(loop, start=0, down=False)
     if isinstance(loop.trips, str):
         yield replace(loop, trips=loop.most)
     else:
@@ -119,7 +122,9 @@ def _simpler_loop(loop: Loop) -> Iterator[Stmt]:
 
 
 def _simpler_elementwise(stmt: Elementwise) -> Iterator[Stmt]:
-    if stmt.guard:
+    if stmt.form in ("let", "repeat", "else"):
+        yield replace(stmt, form="plain")
+    if stmt.guard and stmt.form != "else":
         yield replace(stmt, guard="")
     if stmt.half:
         yield replace(stmt, half=False)
