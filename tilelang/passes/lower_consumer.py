@@ -121,6 +121,10 @@ class Consumer(RoleWalk):
             )  # fmt: skip
         first = compare("==", self.context.thread, 0)
         before: list[d.Stmt] = []
+        if store.buffer.scope in (Scope.GLOBAL, Scope.SHARED) and store.buffer.storage in reads(store):
+            # The others may not even load: what they would read is being written.
+            Values(self.context, before, store.span, alone(None)).store(store.buffer, store.indices, store.value)
+            return (d.If(condition=first, then=tuple(before), uniform=False, span=store.span),)
         Values(self.context, before, store.span, alone(first)).store(store.buffer, store.indices, store.value)
         return tuple(before)
 
