@@ -200,11 +200,10 @@ def as_expr(value: Expr | Number, like: DType | None = None) -> Expr:
     """An expression for a Python or NumPy number (`like`: the dtype it should take), or the expression itself."""
     if isinstance(value, Expr):
         return value
-    if hasattr(value, "item"):
-        value = value.item()
-    if not isinstance(value, (int, float)):
-        raise TypeError(f"a number or an expression is needed here, not {type(value).__name__} {value!r}")
-    return const(value, like)
+    number = getattr(value, "item", lambda: value)()
+    if not isinstance(number, (int, float)):
+        raise TypeError(f"a number or an expression is needed here, not {type(number).__name__} {number!r}")
+    return const(number, like)
 
 
 def _coerce(a: Expr | Number, b: Expr | Number) -> tuple[Expr, Expr]:
@@ -233,12 +232,16 @@ def binary(op: str, a: Expr | Number, b: Expr | Number) -> Expr:
     left, right = _coerce(a, b)
     if op == "/" and not left.dtype.is_float:
         left, right = convert(left, FLOAT32), convert(right, FLOAT32)
-    if isinstance(left, Const) and isinstance(right, Const) and op in _FOLD and left.dtype.is_int:
-        if not (op in ("//", "%") and right.value == 0):
-            value = _FOLD[op](left.value, right.value)
-            if left.dtype.limits[0] <= value <= left.dtype.limits[1]:
-                return Const(value, left.dtype)
-    return Binary(op, left, right)
+    folded = _folded(op, left, right) if isinstance(left, Const) and isinstance(right, Const) else None
+    return Binary(op, left, right) if folded is None else folded
+
+
+def _folded(op: str, left: Const, right: Const) -> Const | None:
+    """The value of an integer operation, None where it has none or does not fit the dtype."""
+    if op not in _FOLD or not left.dtype.is_int or (op in ("//", "%") and right.value == 0):
+        return None
+    value = _FOLD[op](left.value, right.value)
+    return Const(value, left.dtype) if left.dtype.limits[0] <= value <= left.dtype.limits[1] else None
 
 
 def compare(op: str, a: Expr | Number, b: Expr | Number) -> Expr:
@@ -253,7 +256,7 @@ def unary(op: str, value: Expr | Number) -> Expr:
     """`op value`, folded for constants."""
     operand = as_expr(value)
     if isinstance(operand, Const):
-        if op == "-" and not operand.dtype.kind == "uint":
+        if op == "-" and (operand.dtype.is_float or (operand.dtype.kind == "int" and operand.value != operand.dtype.limits[0])):
             return Const(-operand.value, operand.dtype)
         if op == "not":
             return Const(not operand.value, BOOL)

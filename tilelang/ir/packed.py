@@ -14,7 +14,7 @@ def part_of(index: Expr, per_register: int) -> int:
     match index:
         case Const():
             return int(index.value) % per_register
-        case Binary(op="*") if any(isinstance(side, Const) and int(side.value) % per_register == 0 for side in (index.a, index.b)):
+        case Binary(op="*", a=a, b=b) if any(isinstance(side, Const) and side.value % per_register == 0 for side in (a, b)):
             return 0
         case Binary(op="+"):
             return (part_of(index.a, per_register) + part_of(index.b, per_register)) % per_register

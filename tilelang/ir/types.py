@@ -19,7 +19,9 @@ _DTYPES: dict[str, tuple[int, str]] = {
     "float16": (16, "float"), "bfloat16": (16, "float"), "float32": (32, "float"), "float64": (64, "float"),
     "float8_e4m3fn": (8, "float8"), "float8_e5m2": (8, "float8"),
 }  # fmt: skip
-_ALIASES = {"float": "float32", "double": "float64", "int": "int32", "uint": "uint32", "float8_e4m3": "float8_e4m3fn", "long": "int64"}
+_ALIASES = {
+    "float": "float32", "double": "float64", "int": "int32", "uint": "uint32", "long": "int64", "float8_e4m3": "float8_e4m3fn",
+}  # fmt: skip
 
 
 class DType(str):

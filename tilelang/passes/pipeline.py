@@ -97,7 +97,9 @@ def plan(
         syncs=plan_sync(kernel.body, copies, shared.arrays), alignments=alignments, registers=registers,
         producer_scalars=producer_scalars(kernel, loads), order=order, ordered_stores=plan_ordered_stores(kernel, copies),
     )  # fmt: skip
-    reasons = (hoisted, gemms.decisions, copied.decisions, settled.decisions, clear_reasons, shared_reasons, role_reasons, order_reasons)
+    reasons = (
+        hoisted, gemms.decisions, copied.decisions, settled.decisions, clear_reasons, shared_reasons, role_reasons, order_reasons,
+    )  # fmt: skip
     return plans, tuple(decision for group in reasons for decision in group)
 
 

@@ -21,17 +21,18 @@ GROUP_ROWS = 8
 def plan_order(kernel: tile.Kernel) -> tuple[BlockOrder | None, tuple[Decision, ...]]:
     """The grouped order where the author asks for it (T.use_swizzle), or where a gemm reads A along one grid axis and B along the
     other; None for the hardware's order."""
-    axes = kernel.grid
-    if len(axes) != 2 or not all(isinstance(axis.extent, int) and axis.extent > 1 for axis in axes):
-        if kernel.swizzle_panel:
-            why = Rejection("T.use_swizzle", "the grid has two axes of more than one block", f"{[axis.extent for axis in axes]}")
-            return None, (Decision(kernel.span, "order of blocks", "the hardware's", rejected=(why,)),)
-        return None, ()
-    columns, rows = (int(axis.extent) for axis in axes)  # type: ignore[call-overload]
+    extents = [axis.extent for axis in kernel.grid if isinstance(axis.extent, int) and axis.extent > 1]
+    if len(extents) != 2 or len(kernel.grid) != 2:
+        if not kernel.swizzle_panel:
+            return None, ()
+        shown = str([axis.extent for axis in kernel.grid])
+        why = Rejection("T.use_swizzle", "the grid has two axes of more than one block", shown)
+        return None, (Decision(kernel.span, "order of blocks", "the hardware's", rejected=(why,)),)
     group = kernel.swizzle_panel or (GROUP_ROWS if _crosses(kernel) else 0)
     if not group:
         return None, ()
-    reason = "the author's T.use_swizzle" if kernel.swizzle_panel else "A is read along one axis of the grid and B along the other"
+    columns, rows = extents
+    reason = "the author's T.use_swizzle" if kernel.swizzle_panel else "A is read along one axis of the grid, B along the other"
     chosen = f"in groups of {min(group, rows)} rows of tiles, down the rows first"
     return BlockOrder(min(group, rows), columns, rows), (Decision(kernel.span, "order of blocks", chosen, reason),)
 

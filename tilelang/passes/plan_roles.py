@@ -9,17 +9,18 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 
-from tilelang.errors import InternalError, ResourceExceeded
+from tilelang.errors import ResourceExceeded
 from tilelang.ir.buffer import Buffer
 from tilelang.ir.device import Registers
 from tilelang.ir.tile import Kernel
 from tilelang.ir.types import Scope
+from tilelang.layout.digits import WARP_THREADS
+from tilelang.passes.extents import sizes
 from tilelang.passes.plans import GemmPlan, RolePlan
 from tilelang.target import Target
 from tilelang.trace import Decision, Rejection
 
 PRODUCER_THREADS = 128
-WARP_THREADS = 32
 PRODUCER_REGISTERS = 24
 MAX_CONSUMER_REGISTERS = 240
 REGISTER_UNIT = 8
@@ -36,17 +37,19 @@ def widest_n(accumulator_registers: int, threads: int, target: Target) -> int:
 
     The instruction's registers must fit into what a thread has at entry, before setmaxnreg gives it more, in the number of blocks
     per SM that the accumulators allow."""
-    for blocks in range(MAX_BLOCKS_PER_SM, 0, -1):
+    blocks = MAX_BLOCKS_PER_SM
+    plan = _split(threads, True, blocks, target)
+    while blocks > 1 and accumulator_registers + WORKING_REGISTERS > plan.consumer_registers:
+        blocks -= 1
         plan = _split(threads, True, blocks, target)
-        if blocks == 1 or accumulator_registers + WORKING_REGISTERS <= plan.consumer_registers:
-            return 2 * (entry_registers(plan.threads, blocks, target) - INSTRUCTION_REGISTERS)
-    raise InternalError("no number of blocks per SM", code="TL903")
+    return 2 * (entry_registers(plan.threads, blocks, target) - INSTRUCTION_REGISTERS)
 
 
 def spare_registers(kernel: Kernel, target: Target) -> int:
-    """About how many registers a consumer thread has left beside the author's fragments, in as many blocks per SM as these allow."""
+    """About how many registers a consumer thread has left beside the author's fragments, in as many blocks per SM as they
+    allow."""
     fragments = [buffer for buffer in kernel.buffers if buffer.scope is Scope.FRAGMENT and buffer.view_of is None]
-    held = sum(math.prod(int(e) for e in b.shape) * b.dtype.bytes / 4 / kernel.threads for b in fragments)  # type: ignore[arg-type]
+    held = sum(math.prod(sizes(buffer.shape)) * buffer.dtype.bytes / 4 / kernel.threads for buffer in fragments)
     for blocks in range(MAX_BLOCKS_PER_SM, 0, -1):
         left = _split(kernel.threads, True, blocks, target).consumer_registers - math.ceil(held)
         if left >= WORKING_REGISTERS:
@@ -55,8 +58,9 @@ def spare_registers(kernel: Kernel, target: Target) -> int:
 
 
 def plan_roles(
-    kernel: Kernel, loads: bool, registers: Iterable[Registers], gemms: Mapping[Buffer, GemmPlan], shared_bytes: int, target: Target
-) -> tuple[RolePlan, tuple[Decision, ...]]:
+    kernel: Kernel, loads: bool, registers: Iterable[Registers], gemms: Mapping[Buffer, GemmPlan], shared_bytes: int,
+    target: Target,
+) -> tuple[RolePlan, tuple[Decision, ...]]:  # fmt: skip
     """The split for the most blocks per SM (at most two) that shared memory and registers allow.  Raises ResourceExceeded if the
     accumulators alone are more than a thread of a single block can have."""
     arrays = tuple(registers)
@@ -89,8 +93,8 @@ def _check_accumulators(kernel: Kernel, accumulators: list[Registers], plan: Rol
     needed = sum(registers_of(array) for array in accumulators) + LEAST_WORKING_REGISTERS
     if needed > plan.consumer_registers:
         raise ResourceExceeded(
-            f"the accumulators {', '.join(array.name for array in accumulators)} and what works with them take about {needed} registers "
-            f"a thread; {plan.consumer_registers} can be had",
+            f"the accumulators {', '.join(array.name for array in accumulators)} and what works with them take about {needed} "
+            f"registers a thread; {plan.consumer_registers} can be had",
             code="TL402", span=kernel.span, hint="use smaller tiles or more threads",
         )  # fmt: skip
 
@@ -123,7 +127,8 @@ def _why_not(plan: RolePlan, needed_registers: int, n: int, shared_bytes: int, t
         )  # fmt: skip
     entry = entry_registers(plan.threads, plan.min_blocks_per_sm, target)
     if n // 2 + INSTRUCTION_REGISTERS > entry:
-        return Rejection(alternative, f"a wgmma's registers <= {entry}, which a thread starts with", f"n={n} takes {n // 2} and a few")
+        limit = f"a wgmma's registers <= {entry}, which a thread starts with"
+        return Rejection(alternative, limit, f"n={n} takes {n // 2} and a few")
     if needed_registers > plan.consumer_registers:
         allowed = f"registers of a consumer thread <= {plan.consumer_registers}"
         return Rejection(alternative, allowed, f"about {needed_registers}", "smaller tiles")

@@ -39,7 +39,7 @@ def settle_layouts(
         except RelayoutWanted as wanted:
             if len(staged) >= MAX_PASSAGES:
                 raise LayoutConflict(
-                    f"{wanted.buffer.name} still does not fit here after {len(staged)} passages of fragments through shared memory",
+                    f"{wanted.buffer.name} still does not fit here after {len(staged)} fragments passed through shared memory",
                     code="TL701", span=wanted.loop.span, hint=f"copy {wanted.buffer.name} to a shared buffer, and use that here",
                 ) from wanted  # fmt: skip
             body, copy = transform_relayout(body, wanted.loop, wanted.buffer)

@@ -90,7 +90,8 @@ def _loop(region: Region, variables: tuple[Var, ...], store: tile.Store) -> tile
 def _indices(region: Region, variables: tuple[Var, ...]) -> tuple[Expr, ...]:
     """The element of a region at a point of the loop: dimensions of extent 1 stay at their base."""
     rest = iter(variables)
-    return tuple(base if extent == 1 else _plus(base, next(rest)) for base, extent in zip(region.base, region.extents, strict=True))
+    places = zip(region.base, region.extents, strict=True)
+    return tuple(base if extent == 1 else _plus(base, next(rest)) for base, extent in places)
 
 
 def _plus(base: Expr, var: Var) -> Expr:

@@ -28,9 +28,10 @@ def _result_elsewhere(body: tile.Body, reduce: tile.Reduce) -> tuple[tile.Body, 
     dst = reduce.dst.buffer
     staged = Buffer(f"{dst.name}_staged", dst.shape, dst.dtype, Scope.SHARED, dst.span)
     result = Buffer(f"{dst.name}_result", dst.shape, dst.dtype, Scope.FRAGMENT, dst.span)
-    old = () if reduce.clear else (copy_loop(dst.whole(), staged.whole(), reduce), copy_loop(staged.whole(), result.whole(), reduce))
+    old = copy_loop(dst.whole(), staged.whole(), reduce), copy_loop(staged.whole(), result.whole(), reduce)
     new = copy_loop(result.whole(), staged.whole(), reduce), copy_loop(staged.whole(), dst.whole(), reduce)
-    return _replaced(body, reduce, (*old, dataclasses.replace(reduce, dst=result.whole()), *new)), staged
+    changed = dataclasses.replace(reduce, dst=result.whole())
+    return _replaced(body, reduce, (*(() if reduce.clear else old), changed, *new)), staged
 
 
 def _loop_on_copy(body: tile.Body, loop: tile.Parallel, buffer: Buffer) -> tuple[tile.Body, Buffer]:
