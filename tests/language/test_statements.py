@@ -1,9 +1,12 @@
 """What the statements and expressions of a kernel's source become."""
-# ruff: noqa: C901, F841, RET504, SIM108, SIM220, SIM222, SIM223 - kernels are written as their authors would
+# ruff: noqa: C901, F841, PERF401, RET504, SIM108, SIM220, SIM222, SIM223 - kernels are written as their authors would
 
 from typing import Any
 
+import pytest
+
 import tilelang.language as T
+from tilelang.errors import NameProblem
 from tilelang.frontend.describe import expr_text
 from tilelang.ir import tile
 from tilelang.ir.expr import BOOL, Binary, Compare, Const, Load, Select, Unary, Var
@@ -617,3 +620,41 @@ def test_operators_and_their_types() -> None:
     assert condition == Binary("and", kernel.params[4], Unary("not", kernel.params[4]))
     assert condition.dtype == BOOL
     assert [param.dtype for param in kernel.params if isinstance(param, Var)] == ["int32", "uint8", "float16", "bool"]
+
+
+def test_a_parallel_without_points_is_no_statement() -> None:
+    @T.prim_func
+    def kernel(A: T.Tensor((8,), "float32")):
+        with T.Kernel(1):
+            for i, j in T.Parallel(4, 0):
+                A[i] = j
+
+    assert body(kernel) == ()
+
+
+def test_an_expression_ends_with_the_block_of_its_variables() -> None:
+    with pytest.raises(NameProblem) as caught:
+
+        @T.prim_func
+        def kernel(A: T.Tensor((8,), "float32")):
+            with T.Kernel(1):
+                elements = []
+                for i in range(4):
+                    elements.append(A[i])
+                A[5] = elements[0]
+
+    assert caught.value.code == "TL105"
+    assert caught.value.message.startswith("i belongs to a block that is over")
+
+
+def test_expressions_of_a_loop_over_python_values_stay() -> None:
+    @T.prim_func
+    def kernel(A: T.Tensor((8,), "float32")):
+        with T.Kernel(1):
+            elements = []
+            for i in (0, 1):
+                element = A[i] + 1
+                elements.append(element)
+            A[5] = elements[0] + elements[1]
+
+    assert len(body(kernel)) == 3

@@ -7,6 +7,7 @@ import pytest
 
 from tests.runtime.kernels import add, aligned, fake_torch, kernel, tensor
 from tilelang.errors import ArgumentError, KernelError, Unsupported
+from tilelang.ir import tile
 from tilelang.ir.buffer import Buffer
 from tilelang.ir.expr import Var
 from tilelang.ir.types import DType, Scope
@@ -275,3 +276,21 @@ def test_a_view_of_bfloat16_memory_is_that_memory():
     as_numpy(found)[1, 2] = 7
     assert array[1, 2] == 7
     assert as_numpy(found).dtype == ml_dtypes.bfloat16
+
+
+def test_what_a_view_writes_is_written():
+    inner = tensor("A", 32)
+    out = tensor("C", 4, 8)
+    rows = Buffer("C_rows", (32,), DType("float16"), Scope.GLOBAL, view_of=out)
+    body = (tile.Copy(src=inner.whole(), dst=rows.whole()),)
+    program = tile.Kernel(name="add", params=(inner, out), grid=(), threads=128, buffers=(), body=body)
+    assert signature(program, 1).outputs == (1,)
+    output = half()
+    output.flags.writeable = False
+    assert refusal(signature(program, None), half(32), output).code == "TL506"
+
+
+def test_an_array_of_indices_is_no_index():
+    with pytest.raises(KernelError, match="which is no index"):
+        signature(add(), np.array([2, 1]))
+    assert signature(add(), np.int64(2)).outputs == (2,)

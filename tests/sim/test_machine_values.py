@@ -291,3 +291,14 @@ def test_undeclared_shared_array() -> None:
     other = d.SharedArray(name="other", offset_bytes=0, stage_bytes=16, stages=1, swizzle_bytes=0)
     with raises("TL922", InternalError):
         execute(role(d.StoreShared(address=d.SharedAddress(other), values=(u32(0),))))
+
+
+@pytest.mark.parametrize(("name", "largest"), [("float8_e4m3fn", 448.0), ("float8_e5m2", 57344.0)])
+def test_float8_saturates(name: str, largest: float) -> None:
+    dtype = DType(name)
+    for value in (math.inf, 1e30, largest * 1.2):
+        assert (value_of(Cast(f32(value), dtype)).astype(np.float32) == largest).all()
+        assert (value_of(Const(-value, dtype)).astype(np.float32) == -largest).all()
+    assert (value_of(Binary("/", Const(1.0, dtype), Const(0.0, dtype))).astype(np.float32) == largest).all()
+    assert (value_of(Cast(Const(10**6), dtype)).astype(np.float32) == largest).all()
+    assert np.isnan(value_of(Cast(f32(math.nan), dtype)).astype(np.float32)).all()

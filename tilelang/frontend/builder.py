@@ -94,6 +94,7 @@ class Builder:
         self.taken: set[str] = set()
         self.unbound: set[Buffer] = set()  # mutable scalars without a name yet
         self.held: set[Buffer] = set()  # mutable scalars that live in Python containers
+        self.over: set[Var] = set()  # variables of blocks that are closed
         self.twins: dict[Any, Any] = {}  # see helpers.Twins
         self.frames = [Frame("root", [], span)]
         self.launch: KernelSpec | None = None
@@ -239,6 +240,8 @@ class Builder:
             raise SyntaxProblem(f"the block opened at {frame.span} is left by a jump the kernel cannot follow", code="TL107")
         self.frames.pop()
         frame.is_open = False
+        if frame.is_dynamic:
+            self.over.update(stmt.var for stmt in frame.body if isinstance(stmt, tile.Let))
         return tuple(frame.body)
 
     def add(self, frame: Frame, node: type[tile.Stmt], /, **fields: Any) -> None:
@@ -312,6 +315,7 @@ class Builder:
             num_stages=spec.num_stages,
             body=body,
         )
+        self.over.add(var)
 
     def _grid(self, spec: GridSpec, names: tuple[str, ...]) -> Iterator[Any]:
         with ExitStack() as loops:
@@ -329,7 +333,10 @@ class Builder:
         frame = self.open("parallel")
         yield points
         body = self.close(frame)
+        if any(isinstance(extent, Const) and extent.value <= 0 for extent in spec.extents):
+            return  # it has no points
         self.add(frame, tile.Parallel, vars=points, extents=spec.extents, body=body)
+        self.over.update(points)
         from tilelang.frontend.races import check_races
 
         check_races(self.frames[-1].body[-1], self.facts)  # type: ignore[arg-type]

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tilelang.errors import ShapeProblem, TypeProblem, Unsupported
+from tilelang.errors import NameProblem, ShapeProblem, TypeProblem, Unsupported
 from tilelang.frontend.builder import Builder
 from tilelang.frontend.describe import expr_text, place_text, shape_text, tile_text
 from tilelang.frontend.specs import value_name
 from tilelang.frontend.threads import refuse_thread
 from tilelang.ir.buffer import Buffer, Region
-from tilelang.ir.expr import Binary, Expr, Load, Select, is_const
+from tilelang.ir.expr import Binary, Expr, Load, Select, Var, is_const
 from tilelang.ir.types import Scope
 
 Operand = Buffer | Region | Load
@@ -30,6 +30,11 @@ def _check_expression(builder: Builder, node: Expr | Region, guarded: bool) -> N
     from tilelang.ir.walk import children
 
     refuse_thread(node)
+    if isinstance(node, Var) and node in builder.over:
+        raise NameProblem(
+            f"{node.name} belongs to a block that is over, and an expression made there is used after it", code="TL105",
+            hint="use the expression in the block, or keep its value in a T.alloc_var",
+        )  # fmt: skip
     if isinstance(node, Load):
         check_element(builder, node, guarded)
     if isinstance(node, Binary) and node.op in ("//", "%") and is_const(node.b, 0):

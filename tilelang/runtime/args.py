@@ -253,14 +253,14 @@ def _param(position: int, param: Buffer | Var, read: set[int], written: set[int]
 
 
 def _uses(kernel: tile.Kernel) -> tuple[set[int], set[int]]:
-    """Identities of the buffers that the body reads, and of those it writes."""
+    """Identities of the buffers that the body reads, and of those it writes, views counted as what they are views of."""
     read: set[int] = set()
     written: set[int] = set()
     for node in walk(kernel.body):
         if isinstance(node, Load):
-            read.add(id(node.buffer))
+            read.add(id(node.buffer.storage))
         elif isinstance(node, tile.Store):
-            written.add(id(node.buffer))
+            written.add(id(node.buffer.storage))
         elif isinstance(node, (tile.Copy, tile.Reduce)):
             _note(read, node.src)
             _note(written, node.dst)
@@ -274,7 +274,7 @@ def _uses(kernel: tile.Kernel) -> tuple[set[int], set[int]]:
 
 
 def _note(found: set[int], region: Region) -> None:
-    found.add(id(region.buffer))
+    found.add(id(region.buffer.storage))
 
 
 def _outputs(name: str, params: tuple[Param, ...], out_idx: int | Sequence[int] | None, span: Span | None) -> tuple[int, ...]:
@@ -286,7 +286,7 @@ def _outputs(name: str, params: tuple[Param, ...], out_idx: int | Sequence[int] 
     found: list[int] = []
     for index in chosen:
         fault, hint = "", ""
-        if isinstance(index, bool) or not hasattr(index, "__index__"):
+        if not _is_index(index):
             fault = f"holds {index!r}, which is no index"
         elif not -len(params) <= operator.index(index) < len(params):
             fault, hint = f"holds {index}, out of range", f"an index is {-len(params)} to {len(params) - 1}"
@@ -303,6 +303,15 @@ def _outputs(name: str, params: tuple[Param, ...], out_idx: int | Sequence[int] 
         if fault:
             raise KernelError(f"out_idx of {name} {fault}", code="TL521", span=span, hint=hint, notes=table)
     return tuple(found)
+
+
+def _is_index(value: object) -> bool:
+    """Whether `value` is an integer, of Python or another library."""
+    try:
+        operator.index(value)  # type: ignore[arg-type]
+    except TypeError:
+        return False
+    return not isinstance(value, bool)
 
 
 def _count(number: int) -> str:

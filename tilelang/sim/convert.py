@@ -12,6 +12,9 @@ Value = Any
 """int, bool, np.generic or np.ndarray, as the docstring of `sim.values` says."""
 
 
+_LARGEST = {"float8_e4m3fn": 448.0, "float8_e5m2": 57344.0}
+
+
 def wrap(value: Value, dtype: DType) -> Value:
     """An integer, or an array of wide integers, reduced to `dtype` modulo 2**bits."""
     low = dtype.limits[0]
@@ -31,6 +34,14 @@ def computed(value: Value, dtype: DType) -> Value:
     return value.astype(np.float32) if dtype.bits < 32 else value
 
 
+def narrowed(value: Value, dtype: DType) -> Value:
+    """A float in the dtype it is kept in; float8 saturates at its largest finite value, infinities included (PTX ISA, "cvt")."""
+    if dtype.kind == "float8":
+        largest = _LARGEST[dtype]
+        value = np.clip(value, -largest, largest)
+    return value.astype(dtype.numpy)
+
+
 def as_bool(value: Value) -> Value:
     return value if isinstance(value, np.ndarray) else bool(value)
 
@@ -44,8 +55,8 @@ def convert(value: Value, source: DType, target: DType) -> Value:
         return as_bool(value != 0)
     if target.is_float:
         if source.is_float or isinstance(value, np.ndarray):
-            return computed(value, source).astype(target.numpy) if source.is_float else value.astype(target.numpy)
-        return target.numpy.type(int(value))
+            return narrowed(computed(value, source) if source.is_float else value, target)
+        return narrowed(np.float64(int(value)), target) if target.kind == "float8" else target.numpy.type(int(value))
     if source.is_float:
         return _saturate(computed(value, source), target)
     if isinstance(value, np.ndarray) and target.limits[0] <= source.limits[0] and source.limits[1] <= target.limits[1]:

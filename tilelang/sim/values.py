@@ -17,7 +17,7 @@ from tilelang.errors import HazardError, InternalError, Span
 from tilelang.ir import device
 from tilelang.ir import expr as ex
 from tilelang.ir.types import DType
-from tilelang.sim.convert import Value, as_bool, bits_of, computed, convert, plain, wide, wrap
+from tilelang.sim.convert import Value, as_bool, bits_of, computed, convert, narrowed, plain, wide, wrap
 from tilelang.sim.memory import swizzle
 
 FLOAT32 = DType("float32")
@@ -71,7 +71,7 @@ def any_active(bad: Any, lanes: Lanes) -> bool:
 def _const(expr: ex.Const, lanes: Lanes) -> Value:
     dtype = expr.dtype
     if dtype.is_float:
-        return dtype.numpy.type(expr.value)
+        return narrowed(np.float64(expr.value), dtype) if dtype.kind == "float8" else dtype.numpy.type(expr.value)
     return bool(expr.value) if dtype.kind == "bool" else int(expr.value)
 
 
@@ -185,7 +185,7 @@ def _binary(expr: ex.Binary, lanes: Lanes) -> Value:
         raise InternalError(f"there is no operator {expr.op!r} on {dtype}", code="TL932", span=lanes.span)
     a, b = evaluate(expr.a, lanes), evaluate(expr.b, lanes)
     if dtype.is_float:
-        return _FLOAT[expr.op](computed(a, dtype), computed(b, dtype)).astype(dtype.numpy)
+        return narrowed(_FLOAT[expr.op](computed(a, dtype), computed(b, dtype)), dtype)
     if dtype.kind == "bool":
         return as_bool(_BOOL[expr.op](a, b))
     return _fit(_INT[expr.op](wide(a, dtype), wide(b, dtype), dtype, lanes), dtype, expr.op, lanes)
