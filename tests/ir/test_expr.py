@@ -114,7 +114,7 @@ def test_unary_folding():
     assert unary("not", True) == Const(False, BOOL)
     assert unary("-", Const(1, U32)) == Unary("-", Const(1, U32))
     assert unary("-", Const(-(2**31))) == Unary("-", Const(-(2**31))), "whose negative no int32 holds"
-    assert unary("-", Const(0.5, FLOAT32)) == Const(-0.5, FLOAT32)
+    assert unary("-", Const(0.5, DType("float32"))) == Const(-0.5, DType("float32"))
     assert (~N) == Unary("~", N)
 
 

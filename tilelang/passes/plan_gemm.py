@@ -15,18 +15,19 @@ from tilelang.errors import ResourceExceeded, Unsupported
 from tilelang.ir.buffer import Buffer, Region
 from tilelang.ir.tile import Gemm, Kernel
 from tilelang.ir.types import Scope, WarpPolicy
-from tilelang.layout.fragments import WGMMA_K_BYTES, WGMMA_M, wgmma_accumulator, wgmma_operand_a
+from tilelang.layout.fragments import WARPGROUP_THREADS, WGMMA_K_BYTES, WGMMA_M, wgmma_accumulator, wgmma_operand_a
 from tilelang.layout.swizzle import PanelLayout, widest_swizzle
 from tilelang.passes.access import statements
+from tilelang.passes.extents import sizes
 from tilelang.passes.infer_layouts import Demand
 from tilelang.passes.plan_roles import INSTRUCTION_REGISTERS, entry_registers, widest_n
 from tilelang.passes.plans import GemmPlan
-from tilelang.target import Target
 from tilelang.passes.slots import corner, is_in_slot, slots_of, tile_of
+from tilelang.target import Target
 from tilelang.trace import Decision, Rejection
 
 MAX_N = 256
-WARPGROUP_THREADS = 128
+OPERAND_DTYPES = ("float16", "bfloat16")
 CORE_ROWS = 8  # rows of a matrix descriptor's groups
 # 255 registers a thread is the architecture's limit; the addresses, the ring and the epilogue need about 40 of them.
 MAX_ACCUMULATOR_REGISTERS = 208
@@ -54,7 +55,7 @@ def plan_gemms(kernel: Kernel, target: Target, block_threads: int = 0) -> GemmPl
     gemms = [stmt for stmt in statements(kernel.body) if isinstance(stmt, Gemm)]
     rows_only = any(gemm.a.buffer.scope is Scope.FRAGMENT for gemm in gemms)
     accumulators = {gemm.c.buffer for gemm in gemms}
-    registers = sum(math.prod(int(extent) for extent in c.shape) for c in accumulators) // kernel.threads  # type: ignore[arg-type]
+    registers = sum(math.prod(sizes(c.shape)) for c in accumulators) // kernel.threads
     for gemm in gemms:
         _check_operands(gemm, kernel, in_slots=block_threads > 0)
         entry = entry_registers(block_threads, 1, target) if block_threads else 0
@@ -80,35 +81,36 @@ def _prescribe(plans: GemmPlans, gemm: Gemm, plan: GemmPlan) -> None:
 
 def _fragment(plans: GemmPlans, gemm: Gemm, buffer: Buffer, demand: Demand) -> None:
     if plans.fragments.setdefault(buffer, demand).layout != demand.layout:
-        raise Unsupported(f"gemms need {buffer.name} in registers in different layouts", code="TL311", span=gemm.span)
+        raise Unsupported(
+            f"gemms need {buffer.name} in registers in different layouts", code="TL311", span=gemm.span,
+            hint=f"give them the same shapes and policy, or copy {buffer.name} through a shared buffer between them",
+        )  # fmt: skip
 
 
 def _shared(plans: GemmPlans, gemm: Gemm, operand: Region, instruction_columns: int) -> None:
     layout = _operand_layout(operand, instruction_columns, gemm)
     if plans.shared.setdefault(operand.buffer, layout) != layout:
-        raise Unsupported(f"gemms read {operand.buffer.name} in different layouts", code="TL318", span=gemm.span)
+        raise Unsupported(
+            f"gemms read {operand.buffer.name} in different layouts", code="TL318", span=gemm.span,
+            hint="copy it to a buffer for each of them",
+        )  # fmt: skip
 
 
 def _check_operands(gemm: Gemm, kernel: Kernel, in_slots: bool) -> None:
-    a, b, c = gemm.a.buffer, gemm.b.buffer, gemm.c.buffer
     if kernel.threads % WARPGROUP_THREADS:
         raise Unsupported(
-            f"T.gemm with threads={kernel.threads}: wgmma is issued by whole warpgroups of 128 threads", code="TL331", span=gemm.span,
+            f"T.gemm with threads={kernel.threads}: wgmma is issued by whole warpgroups of {WARPGROUP_THREADS} threads",
+            code="TL331", span=gemm.span,
             hint="write threads=128, 256, 384 or 512; the block's producer warpgroup comes on top",
         )  # fmt: skip
-    for operand, what, scopes in ((a, "A", (Scope.SHARED, Scope.FRAGMENT)), (b, "B", (Scope.SHARED,))):
-        if operand.scope not in scopes:
-            raise Unsupported(
-                f"operand {what} of T.gemm, {operand.name}, is in {operand.scope} memory", code="TL312", span=gemm.span,
-                hint=f"allocate {operand.name} with T.alloc_shared",
-            )  # fmt: skip
-        if operand.dtype not in ("float16", "bfloat16"):
-            raise Unsupported(
-                f"T.gemm on {operand.dtype} operands ({operand.name}) runs on the CPU only so far; sm_90a takes float16 and bfloat16",
-                code="TL313", span=gemm.span,
-            )  # fmt: skip
+    _check_operand(gemm.a.buffer, "A", (Scope.SHARED, Scope.FRAGMENT), gemm)
+    _check_operand(gemm.b.buffer, "B", (Scope.SHARED,), gemm)
+    a, c = gemm.a.buffer, gemm.c.buffer
     if a.scope is Scope.FRAGMENT and gemm.transpose_a:
-        raise Unsupported(f"T.gemm with transpose_A and {a.name} in registers", code="TL319", span=gemm.span)
+        raise Unsupported(
+            f"T.gemm with transpose_A and {a.name} in registers", code="TL319", span=gemm.span,
+            hint=f"copy {a.name} to a shared buffer, or write its transpose",
+        )  # fmt: skip
     if c.dtype != "float32":
         raise Unsupported(
             f"a {c.dtype} accumulator ({c.name}) runs on the CPU only so far; sm_90a takes float32",
@@ -119,6 +121,19 @@ def _check_operands(gemm: Gemm, kernel: Kernel, in_slots: bool) -> None:
             _check_part(region, k_dim, gemm)
         else:
             _check_whole(region, gemm)
+
+
+def _check_operand(operand: Buffer, what: str, scopes: tuple[Scope, ...], gemm: Gemm) -> None:
+    if operand.scope not in scopes:
+        raise Unsupported(
+            f"operand {what} of T.gemm, {operand.name}, is in {operand.scope} memory", code="TL312", span=gemm.span,
+            hint=f"allocate {operand.name} with T.alloc_shared",
+        )  # fmt: skip
+    if operand.dtype not in OPERAND_DTYPES:
+        raise Unsupported(
+            f"T.gemm on {operand.dtype} operands ({operand.name}) runs on the CPU only so far; sm_90a takes float16 and bfloat16",
+            code="TL313", span=gemm.span, hint=f"copy {operand.name} to a tile of float16 or bfloat16, and multiply that",
+        )  # fmt: skip
 
 
 def _check_part(region: Region, k_dim: int, gemm: Gemm) -> None:
@@ -138,13 +153,13 @@ def _check_whole(region: Region, gemm: Gemm) -> None:
     shape = tuple(extent for extent in region.buffer.shape if extent != 1)
     if region.buffer.view_of:
         raise Unsupported(
-            f"operand {region.buffer.name} of T.gemm is a reshaped view of {region.buffer.view_of.name}", code="TL315", span=gemm.span,
-            hint="copy it to a buffer of that shape first",
+            f"operand {region.buffer.name} of T.gemm is a reshaped view of {region.buffer.view_of.name}", code="TL315",
+            span=gemm.span, hint="copy it to a buffer of that shape first",
         )  # fmt: skip
     if region.tile_shape != shape or len(shape) != 2:
         raise Unsupported(
             f"T.gemm takes whole 2-D buffers so far; {region.buffer.name} is {region.buffer.shape}, the operand {region.extents}",
-            code="TL315", span=gemm.span,
+            code="TL315", span=gemm.span, hint=f"copy the part of {region.buffer.name} to a buffer of its size",
         )  # fmt: skip
 
 
@@ -152,8 +167,8 @@ def _check_whole(region: Region, gemm: Gemm) -> None:
 
 
 def _tile(gemm: Gemm, warpgroups: int, rows_only: bool, widest: int) -> tuple[GemmPlan, tuple[Rejection, ...]]:
-    m, n = (int(extent) for extent in gemm.c.tile_shape)  # type: ignore[arg-type]
-    k = int(gemm.a.tile_shape[0 if gemm.transpose_a else 1])  # type: ignore[arg-type]
+    m, n = sizes(gemm.c.tile_shape)
+    k = sizes(gemm.a.tile_shape)[0 if gemm.transpose_a else 1]
     k_step = WGMMA_K_BYTES // gemm.a.buffer.dtype.bytes
     for name, value, unit in (("M", m, WGMMA_M), ("K", k, k_step), ("N", n, 16)):
         if value % unit:
@@ -199,9 +214,8 @@ def _grid(gemm: Gemm, m: int, n: int, warpgroups: int, rows_only: bool) -> tuple
 
 def _operand_layout(operand: Region, instruction_columns: int, gemm: Gemm) -> PanelLayout:
     """Panels as wide as the row allows; for an MN-major operand also whole panels for each instruction."""
-    elements, part = (math.prod(extents) for extents in (operand.buffer.shape, operand.extents))  # type: ignore[arg-type]
-    whole = len(operand.tile_shape) == 2 and elements == part
-    rows, columns = (int(extent) for extent in operand.tile_shape) if whole else tile_of(operand.buffer)  # type: ignore[arg-type]
+    whole = len(operand.tile_shape) == 2 and math.prod(sizes(operand.buffer.shape)) == math.prod(sizes(operand.extents))
+    rows, columns = sizes(operand.tile_shape) if whole else tile_of(operand.buffer)
     element = operand.buffer.dtype.bytes
     swizzle = widest_swizzle(math.gcd(instruction_columns or columns, columns) * element)
     if not swizzle:
@@ -214,11 +228,12 @@ def _operand_layout(operand: Region, instruction_columns: int, gemm: Gemm) -> Pa
 
 def _decision(gemm: Gemm, plan: GemmPlan, rejected: tuple[Rejection, ...]) -> Decision:
     if plan.n_tiles > 1:
-        rejected += (Rejection(f"n={plan.n * plan.n_tiles}", "n <= 256, and its registers fit into what a thread starts with", f"{plan.n * plan.n_tiles}"),)
+        n = plan.n * plan.n_tiles
+        rejected += (Rejection(f"n={n}", f"n <= {MAX_N}, and its registers fit into what a thread starts with", f"{n}"),)
     a = "registers" if plan.a_in_registers else "shared memory"
     return Decision(
         gemm.span, f"T.gemm into {gemm.c.buffer.name}",
-        f"wgmma m64n{plan.n}k16 with A from {a}, {plan.warpgroups_m} x {plan.warpgroups_n} warpgroups, {plan.m_tiles} x {plan.n_tiles} "
-        f"instructions each for each of {plan.k_steps} k steps",
+        f"wgmma m64n{plan.n}k16 with A from {a}, {plan.warpgroups_m} x {plan.warpgroups_n} warpgroups, {plan.m_tiles} x "
+        f"{plan.n_tiles} instructions each for each of {plan.k_steps} k steps",
         "the widest n that divides a warpgroup's part of the tile", rejected,
     )  # fmt: skip

@@ -78,7 +78,10 @@ def _fill(fill: tile.Fill) -> tile.Parallel:
 def _variables(region: Region, stmt: tile.Stmt) -> tuple[Var, ...]:
     """One loop variable for each dimension of the tile; a single element still gets one."""
     if any(not isinstance(extent, int) for extent in region.extents):
-        raise Unsupported("a copy or fill of run-time extents runs on the CPU only so far", code="TL341", span=stmt.span)
+        raise Unsupported(
+            "a copy or fill of run-time extents runs on the CPU only so far", code="TL341", span=stmt.span,
+            hint="copy a tile of constant extents; what lies outside of a tensor is read as 0 and not written",
+        )  # fmt: skip
     return tuple(Var(name) for _, name in zip(region.tile_shape or (1,), _AXES, strict=False))
 
 
