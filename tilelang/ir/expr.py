@@ -174,6 +174,8 @@ _FOLD: dict[str, Callable[[Number, Number], Number]] = {
     "+": operator.add, "-": operator.sub, "*": operator.mul, "//": operator.floordiv, "%": operator.mod,
     "&": operator.and_, "|": operator.or_, "^": operator.xor, "min": min, "max": max,
 }  # fmt: skip
+_OF_BITS = ("<<", ">>", "&", "|", "^")
+_OF_BOOLS = ("&", "|", "^")  # the others take True as 1
 _COMPARE: dict[str, Callable[[Number, Number], bool]] = {
     "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge, "==": operator.eq, "!=": operator.ne,
 }  # fmt: skip
@@ -220,16 +222,25 @@ def convert(value: Expr, dtype: DType) -> Expr:
         return value
     if isinstance(value, Const) and dtype.is_float and math.isfinite(value.value):
         return Const(float(value.value), dtype)
+    if isinstance(value, Const) and value.dtype == "bool" and dtype.is_int:
+        return Const(int(value.value), dtype)
     if isinstance(value, Const) and value.dtype.is_int and dtype.is_int and dtype.limits[0] <= value.value <= dtype.limits[1]:
         return Const(value.value, dtype)
     return Cast(value, dtype)
 
 
 def binary(op: str, a: Expr | Number, b: Expr | Number) -> Expr:
-    """`a op b` in their common dtype, constant integers folded as long as the result fits the dtype."""
+    """`a op b` in their common dtype, constant integers folded as long as the result fits the dtype.  Raises TypeError
+    for bits of floats."""
     if op in ("and", "or"):
         return Binary(op, as_expr(a), as_expr(b))
     left, right = _coerce(a, b)
+    if left.dtype == "bool" and op in ("min", "max"):
+        return binary("&" if op == "min" else "|", left, right)
+    if op in _OF_BITS and left.dtype.is_float:
+        raise TypeError(f"{op} acts on integers, and an operand is {left.dtype}")
+    if left.dtype == "bool" and op not in _OF_BOOLS:
+        left, right = convert(left, INT32), convert(right, INT32)
     if op == "/" and not left.dtype.is_float:
         left, right = convert(left, FLOAT32), convert(right, FLOAT32)
     folded = _folded(op, left, right) if isinstance(left, Const) and isinstance(right, Const) else None
@@ -253,8 +264,15 @@ def compare(op: str, a: Expr | Number, b: Expr | Number) -> Expr:
 
 
 def unary(op: str, value: Expr | Number) -> Expr:
-    """`op value`, folded for constants."""
+    """`op value`, folded for constants.  "~" of a bool is its other value, as in NumPy, and "-" takes True as 1.  Raises
+    TypeError for "~" of a float."""
     operand = as_expr(value)
+    if op == "~" and operand.dtype.is_float:
+        raise TypeError(f"~ acts on integers, and the operand is {operand.dtype}")
+    if op == "~" and operand.dtype == "bool":
+        op = "not"
+    if op == "-" and operand.dtype == "bool":
+        operand = convert(operand, INT32)
     if isinstance(operand, Const):
         if op == "-" and (operand.dtype.is_float or (operand.dtype.kind == "int" and operand.value != operand.dtype.limits[0])):
             return Const(-operand.value, operand.dtype)
