@@ -163,3 +163,27 @@ def test_what_depends_on_data_is_seen_when_it_runs() -> None:
     reference.run(kernel, [ones, np.arange(64, dtype=np.float32), apart, 0])
     with pytest.raises(HazardError, match="TL860"):
         reference.run(kernel, [ones, np.arange(64, dtype=np.float32), apart // 2, 0])
+
+
+def copied_within(step: int, count: int) -> tile.Kernel:
+    @T.prim_func
+    def kernel(A: T.Tensor((64, 8), "float32"), n: T.int32):
+        with T.Kernel(1):
+            s = T.alloc_shared((64, 8), "float32")
+            T.copy(A, s)
+            T.copy(s[n : n + count, :], s[n + step : n + step + count, :])
+
+    return kernel
+
+
+@pytest.mark.parametrize("step", [4, -4, 7])
+def test_a_copy_onto_its_own_source_is_refused(step: int) -> None:
+    with pytest.raises(KernelError) as caught:
+        copied_within(step, 8)
+    assert caught.value.code == "TL220"
+    assert caught.value.span is not None
+
+
+@pytest.mark.parametrize("step", [0, 8, -8])
+def test_a_copy_beside_its_source_is_taken(step: int) -> None:
+    assert isinstance(copied_within(step, 8).body[-1], tile.Copy)

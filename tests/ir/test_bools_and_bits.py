@@ -1,4 +1,5 @@
 """Operators on truth values, and on bits."""
+# ruff: noqa: SIM300 (the expression under test stands on the left)
 from __future__ import annotations
 
 import operator

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from tilelang.errors import ShapeProblem, TypeProblem
+from tilelang.errors import KernelError, ShapeProblem, TypeProblem
 from tilelang.frontend.builder import Builder, truth
 from tilelang.frontend.describe import place_text, shape_text, tile_text
 from tilelang.frontend.dtypes import literal
 from tilelang.frontend.operands import Operand, as_operand, as_region, require_scope, static_tile
 from tilelang.ir import tile
+from tilelang.ir.arith import add_forms
 from tilelang.ir.buffer import Buffer, Region
 from tilelang.ir.expr import Expr, Load
 from tilelang.ir.types import DType, ReduceKind, Scope, WarpPolicy
@@ -33,9 +34,26 @@ def _require_block(builder: Builder, what: str) -> None:
 
 
 def copy(builder: Builder, src: object, dst: object) -> None:
-    """`dst = src`.  Raises ShapeProblem TL205 where the tiles differ."""
+    """`dst = src`.  Raises ShapeProblem TL205 where the tiles differ, KernelError TL220 where they overlap."""
     source, target = copy_regions(builder, src, dst, "T.copy")
+    _refuse_shift(builder, source, target)
     builder.emit(tile.Copy, src=source, dst=target)
+
+
+def _refuse_shift(builder: Builder, source: Region, target: Region) -> None:
+    """KernelError TL220 where the copy surely reads, at one place, what it writes at another: its elements have no order."""
+    if source.buffer is not target.buffer or source.extents != target.extents:
+        return
+    forms = [add_forms(builder.facts.form(a), builder.facts.form(b), -1) for a, b in zip(source.base, target.base, strict=True)]
+    pairs = zip(forms, source.extents, strict=True)
+    meets = all(not terms and isinstance(extent, int) and abs(step) < extent for (step, terms), extent in pairs)
+    if meets and any(step for step, _ in forms):
+        raise KernelError(
+            f"T.copy reads {tile_text(source)} and writes {tile_text(target)}, which overlap, and its elements have no order",
+            code="TL220", hint="copy through another buffer",
+        )  # fmt: skip
+
+
 
 
 def copy_regions(builder: Builder, src: object, dst: object, what: str) -> tuple[Region, Region]:
