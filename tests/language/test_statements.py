@@ -658,3 +658,13 @@ def test_expressions_of_a_loop_over_python_values_stay() -> None:
             A[5] = elements[0] + elements[1]
 
     assert len(body(kernel)) == 3
+
+
+def test_tile_ops_on_empty_tensors_are_no_statements() -> None:
+    @T.prim_func
+    def kernel(A: T.Tensor((0, 4), "float32"), B: T.Tensor((0, 4), "float32")):
+        with T.Kernel(1):
+            T.copy(A, B)
+            T.fill(B, 1)
+
+    assert body(kernel) == ()

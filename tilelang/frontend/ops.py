@@ -37,7 +37,13 @@ def copy(builder: Builder, src: object, dst: object) -> None:
     """`dst = src`.  Raises ShapeProblem TL205 where the tiles differ, KernelError TL220 where they overlap."""
     source, target = copy_regions(builder, src, dst, "T.copy")
     _refuse_shift(builder, source, target)
-    builder.emit(tile.Copy, src=source, dst=target)
+    if not _is_empty(source):
+        builder.emit(tile.Copy, src=source, dst=target)
+
+
+def _is_empty(region: Region) -> bool:
+    """Whether a region has no elements: a whole tensor with an extent of 0."""
+    return any(isinstance(extent, int) and extent == 0 for extent in region.extents)
 
 
 def _refuse_shift(builder: Builder, source: Region, target: Region) -> None:
@@ -88,7 +94,8 @@ def fill(builder: Builder, dst: object, value: object, what: str = "T.fill") -> 
     region = as_region(builder, as_operand(dst, f"the tile of {what}"))
     if isinstance(value, (Buffer, Region)):
         raise TypeProblem(f"the value of {what} must be a scalar", code="TL213", hint="use T.copy for tiles")
-    builder.emit(tile.Fill, dst=region, value=literal(value, region.buffer.dtype))
+    if not _is_empty(region):
+        builder.emit(tile.Fill, dst=region, value=literal(value, region.buffer.dtype))
 
 
 # ---- gemm ---------------------------------------------------------------------------------------------------------------------
