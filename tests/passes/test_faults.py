@@ -9,6 +9,7 @@ import pytest
 
 from tests.passes import programs
 from tests.passes.kernels import gemm_kernel
+from tests.passes.loops import points
 from tests.passes.maker import Maker, tile
 from tests.passes.programs import BX, KO, I, T
 from tests.passes.refused import Small, run_time_loop
@@ -318,13 +319,6 @@ def test_a_clear_in_front_of_a_gemm_that_clears(condition: Expr | bool) -> None:
 
 
 # ---- tensors that several statements write ------------------------------------------------------------------------------------
-
-
-def points(mk: Maker, buffer: Buffer, indices: tuple[Expr, ...], value: Expr, *extents: int) -> Parallel:
-    """A loop over T and I that stores one element at each point."""
-    store = Store(buffer=buffer, indices=indices, value=value, span=mk.span())
-    sizes = tuple(Const(extent) for extent in extents)
-    return Parallel(vars=(T, I)[-len(extents):], extents=sizes, body=(store,), span=mk.span())  # fmt: skip
 
 
 def exact(kernel: Kernel) -> int:

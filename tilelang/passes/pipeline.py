@@ -40,7 +40,7 @@ from tilelang.passes.plan_schedule import plan_clears, plan_ordered_stores
 from tilelang.passes.plan_sync import plan_sync
 from tilelang.passes.plans import Channel, Clear, CopyPlan, Plans
 from tilelang.passes.prune import prune
-from tilelang.passes.settle import layouts_of_shared, settle_layouts, whole_statements
+from tilelang.passes.settle import layouts_of_shared, settle_layouts, whole_statements, with_body
 from tilelang.passes.transform_elementwise import transform_elementwise
 from tilelang.passes.transform_hoist import transform_hoist
 from tilelang.target import Target
@@ -76,8 +76,9 @@ def plan(
 ) -> tuple[Plans, tuple[Decision, ...]]:
     """All plans of a legal kernel that is not divided by hand, and the decisions behind them.  `alignments`: of tensors whose
     address is no multiple of 16 bytes, in bytes."""
+    authors = kernel
     body, hoisted = transform_hoist(kernel, kernel.body, spare_registers(kernel, target))
-    kernel = dataclasses.replace(kernel, body=body)
+    kernel = with_body(kernel, body)
     gemms = plan_gemms(kernel, target)
     copied = plan_copies(kernel, gemms.shared, gemms.accumulators, alignments, options)
     clears, clear_reasons = plan_clears(kernel)
@@ -87,7 +88,7 @@ def plan(
     shared_layouts = layouts_of_shared(kernel, copied.shared_layouts)
     registers = plan_registers(kernel.body, fragments, loops, gemms.accumulators)
     shared, shared_reasons = allocate_shared(kernel, shared_layouts, channels, copies, fragments, target)
-    roles, role_reasons = plan_roles(kernel, bool(channels), registers.values(), gemms.accumulators, shared.bytes, target)
+    roles, role_reasons = plan_roles(authors, bool(channels), registers, gemms.accumulators, shared.bytes, target)
     roles, role_reasons = apply_hints(kernel, roles, role_reasons, target)
     order, order_reasons = plan_order(kernel)
     loads = {copy for channel in channels for site in channel.sites for copy in site.copies}

@@ -7,7 +7,7 @@ producer, which needs few, to the consumers.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 from tilelang.errors import ResourceExceeded
 from tilelang.ir.buffer import Buffer
@@ -58,19 +58,19 @@ def spare_registers(kernel: Kernel, target: Target) -> int:
 
 
 def plan_roles(
-    kernel: Kernel, loads: bool, registers: Iterable[Registers], gemms: Mapping[Buffer, GemmPlan], shared_bytes: int,
+    kernel: Kernel, loads: bool, registers: Mapping[Buffer, Registers], gemms: Mapping[Buffer, GemmPlan], shared_bytes: int,
     target: Target,
 ) -> tuple[RolePlan, tuple[Decision, ...]]:  # fmt: skip
-    """The split for the most blocks per SM (at most two) that shared memory and registers allow.  Raises ResourceExceeded if the
-    accumulators alone are more than a thread of a single block can have."""
-    arrays = tuple(registers)
-    needed = _needed_registers(kernel, arrays)
+    """The split for the most blocks per SM (at most two) that shared memory and registers allow.  `kernel` is the author's;
+    `registers` has the fragments that were added to it, too.  Raises ResourceExceeded (TL402) if the accumulators alone are more
+    than a thread of a single block can have."""
+    needed = _needed_registers(kernel, registers)
     plan = _split(kernel.threads, loads, MAX_BLOCKS_PER_SM, target)
     why_not = _why_not(plan, needed, max((gemm.n for gemm in gemms.values()), default=0), shared_bytes, target)
     rejected = () if why_not is None else (why_not,)
     if rejected:
         plan = _split(kernel.threads, loads, 1, target)
-        _check_accumulators(kernel, [array for array in arrays if array.name in {b.name for b in gemms}], plan)
+        _check_accumulators(kernel, [array for buffer, array in registers.items() if buffer in gemms], plan)
     producer = f", {plan.producer_threads} producer threads" if plan.producer_threads else ""
     producer += f" with {plan.producer_registers}" if plan.producer_registers else ""
     blocks = f"{plan.min_blocks_per_sm} block{'s' * (plan.min_blocks_per_sm > 1)} per SM"
@@ -82,11 +82,10 @@ def plan_roles(
     return plan, (decision,)
 
 
-def _needed_registers(kernel: Kernel, arrays: tuple[Registers, ...]) -> int:
+def _needed_registers(kernel: Kernel, registers: Mapping[Buffer, Registers]) -> int:
     """Of a consumer thread, with what was loaded ahead of the main loop or without it."""
-    named = {buffer.name for buffer in kernel.buffers}
-    held = sum(registers_of(array) for array in arrays if array.name in named)
-    return max(held + WORKING_REGISTERS, sum(registers_of(array) for array in arrays) + LEAST_BESIDE_HOISTED)
+    held = sum(registers_of(array) for buffer, array in registers.items() if buffer in kernel.buffers)
+    return max(held + WORKING_REGISTERS, sum(registers_of(array) for array in registers.values()) + LEAST_BESIDE_HOISTED)
 
 
 def _check_accumulators(kernel: Kernel, accumulators: list[Registers], plan: RolePlan) -> None:

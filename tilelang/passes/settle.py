@@ -9,9 +9,11 @@ import dataclasses
 from collections.abc import Callable, Iterable, Mapping
 
 from tilelang.errors import LayoutConflict
-from tilelang.ir.buffer import Buffer
-from tilelang.ir.tile import Body, Copy, Kernel, Stmt
+from tilelang.ir.buffer import Buffer, Region
+from tilelang.ir.expr import Load
+from tilelang.ir.tile import Body, Copy, Kernel, Stmt, Store
 from tilelang.ir.types import Scope
+from tilelang.ir.walk import walk
 from tilelang.layout.swizzle import PanelLayout
 from tilelang.passes.fragment_access import RelayoutWanted
 from tilelang.passes.infer_layouts import Inference
@@ -30,21 +32,27 @@ def settle_layouts(
     """The kernel with `body`, in which fragments pass through shared memory where they must; the layouts that `infer` finds for
     it; and a decision for each passage.  Raises what `infer` raises, and LayoutConflict TL701 where passages lead to ever more of
     them."""
-    staged: list[Buffer] = []
     decisions: list[Decision] = []
     while True:
         try:
             layouts = infer(body)
-            return dataclasses.replace(kernel, body=body, buffers=(*kernel.buffers, *staged)), layouts, tuple(decisions)
+            return with_body(kernel, body), layouts, tuple(decisions)
         except RelayoutWanted as wanted:
-            if len(staged) >= MAX_PASSAGES:
+            if len(decisions) >= MAX_PASSAGES:
                 raise LayoutConflict(
-                    f"{wanted.buffer.name} still does not fit here after {len(staged)} fragments passed through shared memory",
+                    f"{wanted.buffer.name} still does not fit here after {len(decisions)} fragments passed through shared memory",
                     code="TL701", span=wanted.loop.span, hint=f"copy {wanted.buffer.name} to a shared buffer, and use that here",
                 ) from wanted  # fmt: skip
-            body, copy = transform_relayout(body, wanted.loop, wanted.buffer)
-            staged.append(copy)
+            body = transform_relayout(body, wanted.loop, wanted.buffer)
             decisions.append(wanted.decision)
+
+
+def with_body(kernel: Kernel, body: Body) -> Kernel:
+    """The kernel with another body, and the buffers that are new in it declared, in the order of their first use."""
+    used = (node.buffer for node in walk(body) if isinstance(node, (Load, Store, Region)))
+    every = dict.fromkeys(buffer for found in used for buffer in (found.storage, found))
+    known = {*kernel.buffers, *kernel.tensors}
+    return dataclasses.replace(kernel, body=body, buffers=(*kernel.buffers, *(buffer for buffer in every if buffer not in known)))
 
 
 def whole_statements(copies: Mapping[Copy, CopyPlan], clears: Iterable[Clear]) -> set[Stmt]:

@@ -18,23 +18,23 @@ from tilelang.passes.access import reads, statements, sub_bodies, writes
 from tilelang.passes.transform_elementwise import copy_loop
 
 
-def transform_relayout(body: tile.Body, stmt: tile.Parallel | tile.Reduce, buffer: Buffer) -> tuple[tile.Body, Buffer]:
+def transform_relayout(body: tile.Body, stmt: tile.Parallel | tile.Reduce, buffer: Buffer) -> tile.Body:
     """The body with a loop working on a shared copy of the fragment `buffer`, or a reduction into a fragment of its own that
-    `buffer` gets through shared memory; and the shared buffer."""
+    `buffer` gets through shared memory."""
     return _result_elsewhere(body, stmt) if isinstance(stmt, tile.Reduce) else _loop_on_copy(body, stmt, buffer)
 
 
-def _result_elsewhere(body: tile.Body, reduce: tile.Reduce) -> tuple[tile.Body, Buffer]:
+def _result_elsewhere(body: tile.Body, reduce: tile.Reduce) -> tile.Body:
     dst = reduce.dst.buffer
     staged = Buffer(f"{dst.name}_staged", dst.shape, dst.dtype, Scope.SHARED, dst.span)
     result = Buffer(f"{dst.name}_result", dst.shape, dst.dtype, Scope.FRAGMENT, dst.span)
     old = copy_loop(dst.whole(), staged.whole(), reduce), copy_loop(staged.whole(), result.whole(), reduce)
     new = copy_loop(result.whole(), staged.whole(), reduce), copy_loop(staged.whole(), dst.whole(), reduce)
     changed = dataclasses.replace(reduce, dst=result.whole())
-    return _replaced(body, reduce, (*(() if reduce.clear else old), changed, *new)), staged
+    return _replaced(body, reduce, (*(() if reduce.clear else old), changed, *new))
 
 
-def _loop_on_copy(body: tile.Body, loop: tile.Parallel, buffer: Buffer) -> tuple[tile.Body, Buffer]:
+def _loop_on_copy(body: tile.Body, loop: tile.Parallel, buffer: Buffer) -> tile.Body:
     storage = buffer.storage
     staged = Buffer(f"{storage.name}_staged", storage.shape, storage.dtype, Scope.SHARED, storage.span)
     seen = staged if buffer is storage else dataclasses.replace(buffer, scope=Scope.SHARED, view_of=staged)
@@ -44,7 +44,7 @@ def _loop_on_copy(body: tile.Body, loop: tile.Parallel, buffer: Buffer) -> tuple
     before = (copy_loop(storage.whole(), staged.whole(), loop),) if read else ()
     after = (copy_loop(staged.whole(), storage.whole(), loop),) if written else ()
     changed = dataclasses.replace(loop, body=_redirected(loop.body, buffer, seen))
-    return _replaced(body, loop, (*before, changed, *after)), staged
+    return _replaced(body, loop, (*before, changed, *after))
 
 
 def _redirected(body: tile.Body, buffer: Buffer, staged: Buffer) -> tile.Body:
