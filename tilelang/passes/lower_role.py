@@ -12,7 +12,7 @@ from tilelang.ir.device import SharedAddress
 from tilelang.ir.expr import BOOL, Const, Expr, Var, convert, is_const
 from tilelang.ir.types import LoopKind, Scope
 from tilelang.ir.walk import walk
-from tilelang.passes.access import statements, writes
+from tilelang.passes.access import leaves, statements, writes
 from tilelang.passes.lower_arith import add, powers_of_two
 from tilelang.passes.lower_context import Context, role_ranges
 from tilelang.passes.lower_ring import Barriers, Ring
@@ -122,7 +122,8 @@ class RoleWalk:
         before: list[d.Stmt] = []
         start, stop = (self.value(bound, before, loop) for bound in (loop.start, loop.stop))
         self.context.enter_loop(loop)
-        if loop.kind is LoopKind.UNROLL and is_const(start, 0) and isinstance(stop, Const) and loop.step == 1:
+        stays = not any(leaves(stmt) for stmt in loop.body)  # a round that is left has to be a round
+        if loop.kind is LoopKind.UNROLL and is_const(start, 0) and isinstance(stop, Const) and loop.step == 1 and stays:
             return (d.Unroll(var=loop.var, count=max(int(stop.value), 0), body=self.body(loop.body), span=loop.span),)
         body = self.body(loop.body)
         return (*before, d.For(var=loop.var, start=start, stop=stop, step=loop.step, body=body, span=loop.span))
