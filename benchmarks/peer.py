@@ -2,8 +2,8 @@
 
     python benchmarks/peer.py SITE SCRIPT [ARGUMENTS ...]
 
-SITE is a folder that holds the other package (as `pip install --target` makes it).  Compare the ratios to the common peer (cuBLAS,
-cuDNN) that both runs measure in their own rounds, not the times.
+SITE is a folder that holds the other package (as `pip install --target` makes it).  Compare the ratios to the common peer
+(cuBLAS, cuDNN) that both runs measure in their own rounds, not the times.
 """
 from __future__ import annotations
 

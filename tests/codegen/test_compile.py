@@ -140,10 +140,12 @@ CALLS = {
         *(f"i += tl::to_{sign}int{bits}(f)" for sign in ("", "u") for bits in (8, 16, 32, 64)),
     ],
     "tl_math.cuh": [
-        "f = tl::exp2(f)", "f = tl::sigmoid(f)", "f = tl::infinity()", "f = tl::nan()", "i = tl::floor_div(i, 3)", "i = tl::floor_mod(i, 3)",
+        "f = tl::exp2(f)", "f = tl::sigmoid(f)", "f = tl::infinity()", "f = tl::nan()",
+        "i = tl::floor_div(i, 3)", "i = tl::floor_mod(i, 3)",
         "f = tl::floor_div(f, 3.0f)",
         "f = tl::floor_mod(f, 3.0f)",
-        *(f"f = tl::{name}(1.0 * f)" for name in ("exp2", "sigmoid")), *(f"f = tl::{name}(1.0 * f, 3.0)" for name in ("floor_div", "floor_mod")),
+        *(f"f = tl::{name}(1.0 * f)" for name in ("exp2", "sigmoid")),
+        *(f"f = tl::{name}(1.0 * f, 3.0)" for name in ("floor_div", "floor_mod")),
     ],
     "tl_mbarrier.cuh": [
         "tl::mbarrier_init(bar, 1)", "tl::fence_mbarrier_init()", "tl::mbarrier_arrive(bar)",

@@ -296,7 +296,9 @@ NARROW = ("float16", "bfloat16", "float8_e4m3fn", "float8_e5m2")
 
 
 @settings(max_examples=400, deadline=None, derandomize=True)
-@given(st.one_of(st.floats(width=64), st.floats(-1000, 1000), st.floats(-1e-6, 1e-6), st.floats(width=32)), st.sampled_from(NARROW))
+@given(
+    st.one_of(st.floats(width=64), st.floats(-1000, 1000), st.floats(-1e-6, 1e-6), st.floats(width=32)), st.sampled_from(NARROW)
+)
 def test_constants_are_the_references(number: float, name: str) -> None:
     """Rounded once from double, halves to even, saturated where the reference saturates."""
     with np.errstate(all="ignore"):

@@ -1,4 +1,5 @@
-"""Layouts that memory decides: every element in one place at least, whatever the shape; loops that transpose without bank conflicts."""
+"""Layouts that memory decides: every element in one place at least, whatever the shape; loops that transpose without bank
+conflicts."""
 from __future__ import annotations
 
 import itertools
@@ -25,7 +26,8 @@ def test_spread_covers_every_element_once(shape: tuple[int, ...], threads: int, 
     places = [layout.place(index) for index in itertools.product(*map(range, shape))]
     assert len(set(places)) == len(places)
     assert all(place.lane < 32 and place.warp < threads // 32 for place in places)
-    firsts = [layout.place((*index[:-1], index[-1] // vector * vector)).register for index in itertools.product(*map(range, shape))]
+    indices = itertools.product(*map(range, shape))
+    firsts = [layout.place((*index[:-1], index[-1] // vector * vector)).register for index in indices]
     assert all(place.register - first == index[-1] % vector for place, first, index in zip(
         places, firsts, itertools.product(*map(range, shape)), strict=True
     ))  # fmt: skip

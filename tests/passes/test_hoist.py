@@ -5,7 +5,6 @@ import pytest
 
 import tilelang.language as T
 from tests.passes.running import check, compiled
-from tilelang.errors import KernelError
 from tilelang.ir.tile import Kernel
 
 M, N, K = 128, 128, 64
@@ -72,8 +71,5 @@ def test_the_meaning_stays(options: dict[str, object]) -> None:
     check(epilogue(**options), ("fifo", "reverse", "lazy-async"))  # type: ignore[arg-type]
 
 
-def test_indices_from_memory_are_right_or_refused() -> None:
-    try:
-        check(epilogue(by_value=True), ("fifo",))
-    except KernelError as error:
-        assert error.code.startswith("TL3"), error
+def test_indices_from_memory_mean_the_same() -> None:
+    check(epilogue(by_value=True), ("fifo",))

@@ -56,6 +56,9 @@ def prefix_sums(H: T.Tensor((N,), "float16")):
         T.copy(h, H)
 
 
-@pytest.mark.parametrize("kernel", [add_in_shared, add_in_global, decided_by_itself, histogram, prefix_sums], ids=lambda k: k.name)
+KERNELS = (add_in_shared, add_in_global, decided_by_itself, histogram, prefix_sums)
+
+
+@pytest.mark.parametrize("kernel", KERNELS, ids=lambda kernel: kernel.name)
 def test_right_under_every_schedule(kernel: Kernel) -> None:
     check(kernel, ("fifo", "reverse", "eager-async", "lazy-async"))

@@ -188,8 +188,8 @@ def test_a_hazard_is_raised() -> None:
 @pytest.mark.parametrize("threads", [32, 64])
 @pytest.mark.parametrize("stages", [1, 2, 3])
 def test_lanes_that_nothing_but_their_warp_keeps_in_step(threads: int, stages: int) -> None:
-    """Lane 0 waits, stores and hands slots back; the other lanes of its warp only wait.  It elects itself together with them, and so
-    cannot get ahead of them."""
+    """Lane 0 waits, stores and hands slots back; the other lanes of its warp only wait.  It elects itself together with them, and
+    so cannot get ahead of them."""
 
     @T.prim_func
     def copies(A: T.Tensor((96, 64), "float16"), B: T.Tensor((96, 64), "float16")):

@@ -24,7 +24,8 @@ def through_shared_memory(dtype: str) -> Kernel:
 
 
 @pytest.mark.parametrize(
-    "dtype", ["float8_e4m3", "float8_e5m2", "int8", "uint8", "float16", "bfloat16", "int16", "float32", "int32", "int64", "float64"]
+    "dtype",
+    ["float8_e4m3", "float8_e5m2", "int8", "uint8", "float16", "bfloat16", "int16", "float32", "int32", "int64", "float64"],
 )
 def test_every_dtype_passes_unchanged(dtype: str) -> None:
     kernel = tilelang.compile(through_shared_memory(dtype), target="sm_90a")

@@ -52,10 +52,10 @@ def Pipelined(
 ) -> LoopSpec:
     """A serial loop whose copies run ahead of its arithmetic, `num_stages` tiles deep; 0 asks for no pipeline.
 
-    `order` and `stage` have an entry for each statement of the body (each list of `group`): where it stands in the overlapped loop and
-    how many rounds late.  They say the depth where num_stages does not; the schedule itself is planned, so they, like `sync`, change
-    nothing else, and the kernel's decisions say so.  Raises TypeProblem TL214 for a num_stages that is no int of at least 0 and TL216
-    for lists that do not fit the body."""
+    `order` and `stage` have an entry for each statement of the body (each list of `group`): where it stands in the overlapped
+    loop and how many rounds late.  They say the depth where num_stages does not; the schedule itself is planned, so they, like
+    `sync`, change nothing else, and the kernel's decisions say so.  Raises TypeProblem TL214 for a num_stages that is no int of
+    at least 0 and TL216 for lists that do not fit the body."""
     given = schedule(order, stage, group)
     if given is not None and num_stages == 0:
         num_stages = given.num_stages

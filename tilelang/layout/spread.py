@@ -61,8 +61,8 @@ def transposing(shape: tuple[int, int], threads: int, element_bytes: int, inner:
     """A layout for a loop over two swizzled tiles of which one is walked along its rows and the other across: free of bank
     conflicts, but for the rows of 4-byte elements, where two lanes share a bank.
 
-    A warp does blocks of 8 points along one dimension and, along dimension `inner`, 4 lanes of 4 bytes each: 8 rows of one tile, whose
-    swizzles differ, and at most 8 rows of the other.  None where the extents are no multiples of that."""
+    A warp does blocks of 8 points along one dimension and, along dimension `inner`, 4 lanes of 4 bytes each: 8 rows of one tile,
+    whose swizzles differ, and at most 8 rows of the other.  None where the extents are no multiples of that."""
     vector = max(4 // element_bytes, 1)
     sizes = {inner: (4, 8, vector), 1 - inner: (8, 1, 1)}  # lanes, their stride, elements of a lane
     if any(shape[dim] % (lanes * size) for dim, (lanes, _, size) in sizes.items()):

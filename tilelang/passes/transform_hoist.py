@@ -34,16 +34,17 @@ def transform_hoist(kernel: tile.Kernel, body: tile.Body, budget_registers: int)
     rest: list[tile.Stmt] = []
     decisions: list[Decision] = []
     for stmt in body[position + 1 :]:
-        if isinstance(stmt, tile.Parallel) and all(isinstance(inner, tile.Store) for inner in stmt.body):
-            for load in _loads(stmt, written, known):
-                cost = _registers(stmt, load)
-                if cost <= budget_registers:
-                    budget_registers -= cost
-                    stmt, copy = _hoisted(stmt, load)
-                    ahead.append(copy)
-                    where = "ahead of the main loop, into registers"
-                    decisions.append(Decision(stmt.span, f"load of {load.buffer.name}", where, "its latency hides behind the loop"))
-        rest.append(stmt)
+        loop = stmt
+        for load in _loads(stmt, written, known):
+            assert isinstance(loop, tile.Parallel)
+            cost = _registers(loop, load)
+            if cost <= budget_registers:
+                budget_registers -= cost
+                loop, copy = _hoisted(loop, load)
+                ahead.append(copy)
+                where, why = "ahead of the main loop, into registers", "its latency hides behind the loop"
+                decisions.append(Decision(stmt.span, f"load of {load.buffer.name}", where, why))
+        rest.append(loop)
     return (*body[:position], *ahead, *body[position : position + 1], *rest), tuple(decisions)
 
 
@@ -51,9 +52,11 @@ def _is_main_loop(stmt: tile.Stmt) -> bool:
     return isinstance(stmt, tile.For) and any(isinstance(inner, tile.Gemm) for inner in statements(stmt.body))
 
 
-def _loads(loop: tile.Parallel, written: set[Buffer], known: set[Var]) -> list[Load]:
+def _loads(loop: tile.Stmt, written: set[Buffer], known: set[Var]) -> list[Load]:
     """The distinct loads, one for many of the loop's points, from tensors that nothing writes, at indices made of the loop's
-    variables and what is known from the start."""
+    variables and what is known from the start; none of a statement that does more than to store."""
+    if not isinstance(loop, tile.Parallel) or not all(isinstance(inner, tile.Store) for inner in loop.body):
+        return []
     found = dict.fromkeys(node for node in walk(loop) if isinstance(node, Load) and node.buffer.scope is Scope.GLOBAL)
     rows = [load for load in found if len(_dims(loop, load)) < len(loop.vars)]
     return [load for load in rows if load.buffer.storage not in written and _is_known(load, known | set(loop.vars))]
@@ -71,7 +74,8 @@ def _dims(loop: tile.Parallel, load: Load) -> list[int]:
 
 
 def _registers(loop: tile.Parallel, load: Load) -> int:
-    """About how many registers of a thread the values take: of a row a quarter, of a column a thirty-second, as in an accumulator."""
+    """About how many registers of a thread the values take: a quarter of a row's, a thirty-second of a column's, as in an
+    accumulator."""
     dims = _dims(loop, load)
     extents = [int(extent.value) if isinstance(extent, Const) else 1 << 30 for extent in loop.extents]
     elements = math.prod(extents[dim] for dim in dims)

@@ -201,18 +201,20 @@ class JITKernel:
     def check(
         self, *arguments: Any, grid: str | Sequence[int] | None = None, schedules: int | None = None, seed: int = 0
     ) -> CheckReport:
-        """Runs blocks of the compiled kernel on the simulated machine, on copies of the arguments (as for a call, on the CPU) or on
-        made-up arrays without any, and reports what that shows.
+        """Runs blocks of the compiled kernel on the simulated machine, on copies of the arguments (as for a call, on the CPU) or
+        on made-up arrays without any, and reports what that shows.
 
         `grid`: None for a few blocks, "full", or extents to shrink the grid to; `schedules`: how many by seed, from `seed` on.
-        Raises HazardError for a race, a deadlock, an access out of bounds and whatever else `sim/machine.py` lists, ArgumentError."""
+        Raises HazardError for a race, a deadlock, an access out of bounds and whatever else `sim/machine.py` lists, and
+        ArgumentError."""
         from tilelang.sim.check import check
 
         given: dict[Any, Any] = {}
         if arguments:
             bound = self._signature.bind(arguments)
             if bound.device != CPU:
-                raise self._signature.error("check runs on the CPU", "TL542", "pass NumPy arrays or CPU tensors, or no arrays at all")
+                hint = "pass NumPy arrays or CPU tensors, or no arrays at all"
+                raise self._signature.error("check runs on the CPU", "TL542", hint)
             pairs = zip(self.prim_func.params, bound.values, strict=True)
             given = {param: as_numpy(v) if isinstance(v, ArrayView) else v for param, v in pairs if v is not None}
         return check(self._program.device, given, grid=grid, schedules=schedules, seed=seed)

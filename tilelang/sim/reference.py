@@ -48,8 +48,8 @@ def run(
     cannot express, ShapeProblem for regions that do not fit at run time."""
     if kernel.is_explicit:
         raise Unsupported(
-            f"{kernel.name} is synchronised by hand; what it does depends on what its threads do together, which the simulated machine "
-            "runs", code="TL374", span=kernel.span, hint="run what it is compiled to: tilelang.compile(...)(*arrays)",
+            f"{kernel.name} is synchronised by hand; what it does depends on what its threads do together, which the simulated "
+            "machine runs", code="TL374", span=kernel.span, hint="run what it is compiled to: tilelang.compile(...)(*arrays)",
         )  # fmt: skip
     frame = _bind(kernel, arrays)
     _check_writable(kernel, frame)

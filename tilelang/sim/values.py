@@ -152,20 +152,22 @@ _INT: dict[str, Callable[[Value, Value, DType, Lanes], Value]] = {
     "min": lambda a, b, d, s: np.minimum(a, b) if isinstance(a, np.ndarray) or isinstance(b, np.ndarray) else min(a, b),
     "max": lambda a, b, d, s: np.maximum(a, b) if isinstance(a, np.ndarray) or isinstance(b, np.ndarray) else max(a, b),
 }
+
+
+def _float_max(a: Value, b: Value) -> Value:
+    """One NaN is ignored, and +0 is greater than -0.  (PTX ISA, "max".)"""
+    return np.where((a == 0) & (b == 0), a + b, np.fmax(a, b))
+
+
 _FLOAT: dict[str, Callable[[Value, Value], Value]] = {
     "+": np.add, "-": np.subtract, "*": np.multiply, "/": np.divide, "//": np.floor_divide, "%": np.mod,
-    "min": lambda a, b: -_float_max(-a, -b), "max": lambda a, b: _float_max(a, b), "pow": np.power,
+    "min": lambda a, b: -_float_max(-a, -b), "max": _float_max, "pow": np.power,
 }  # fmt: skip
 _BOOL: dict[str, Callable[[Value, Value], Value]] = {"&": np.logical_and, "|": np.logical_or, "^": np.logical_xor}
 _COMPARE: dict[str, Callable[[Value, Value], Value]] = {
     "<": lambda a, b: a < b, "<=": lambda a, b: a <= b, ">": lambda a, b: a > b, ">=": lambda a, b: a >= b,
     "==": lambda a, b: a == b, "!=": lambda a, b: a != b,
 }  # fmt: skip
-
-
-def _float_max(a: Value, b: Value) -> Value:
-    """One NaN is ignored, and +0 is greater than -0.  (PTX ISA, "max".)"""
-    return np.where((a == 0) & (b == 0), a + b, np.fmax(a, b))
 
 
 def _operands(expr: ex.Binary | ex.Compare, lanes: Lanes) -> DType:
