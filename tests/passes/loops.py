@@ -84,6 +84,25 @@ def parts() -> Kernel:
     )  # fmt: skip
 
 
+def moved_rows() -> Kernel:
+    """Rows of a shared tile and of a fragment, copied to rows of the same that overlap them."""
+    mk = Maker()
+    a, c = mk.tensor("A", ROWS, COLUMNS, dtype="float32"), mk.tensor("C", ROWS, COLUMNS, dtype="float32")
+    s, x = mk.shared("s", ROWS, COLUMNS, dtype="float32"), mk.fragment("x", ROWS, COLUMNS)
+    in_s = mk.copy(tile(s, (0, 0), 40, COLUMNS), tile(s, (8, 0), 40, COLUMNS))
+    in_x = mk.copy(tile(x, (0, 0), 40, COLUMNS), tile(x, (3, 0), 40, COLUMNS))
+    return mk.kernel({BX: 1}, mk.copy(a, s), in_s, mk.copy(s, x), in_x, mk.copy(x, c))
+
+
+def first_rows() -> Kernel:
+    """The first rows of a fragment in a fragment of their own."""
+    mk = Maker()
+    a, c = mk.tensor("A", ROWS, COLUMNS, dtype="float32"), mk.tensor("C", 40, COLUMNS, dtype="float32")
+    x, y = mk.fragment("x", ROWS, COLUMNS), mk.fragment("y", 40, COLUMNS)
+    loops = points(mk, y, (T, I), Load(x, (T, I)), 40, COLUMNS), points(mk, c, (T, I), Load(y, (T, I)), 40, COLUMNS)
+    return mk.kernel({BX: 1}, mk.copy(a, x), *loops)
+
+
 LOOPS: dict[str, Callable[[], Kernel]] = {
     "epilogue": epilogue,
     "transposed fragment": transposed_fragment,
@@ -92,6 +111,8 @@ LOOPS: dict[str, Callable[[], Kernel]] = {
     "reductions in registers": lambda: reductions(clear=False, scope=Scope.FRAGMENT),
     "views": views,
     "parts": parts,
+    "moved rows": moved_rows,
+    "first rows": first_rows,
     "shifted index": shifted_index,
     "one fragment, two accumulators": conflict,
 }  # fmt: skip

@@ -378,3 +378,22 @@ def test_boxes_that_would_begin_between_the_hardwares_units() -> None:
     """300 rows of 32 bytes are two boxes of 150 rows, the second at 4800 bytes, which is no multiple of 128."""
     check(programs.through_shared(shape=(300, 16), extents=(300, 16)), ("fifo",))
     check(programs.through_shared(shape=(5, 48), extents=(5, 48)), ("fifo",))
+
+
+@pytest.mark.parametrize("rows", [0, 1, 8, 31, 32])
+@pytest.mark.parametrize("scope", [Scope.GLOBAL, Scope.SHARED, Scope.FRAGMENT], ids=str)
+def test_copies_within_one_buffer(scope: Scope, rows: int) -> None:
+    """All elements are read before any is written."""
+    mk = Maker()
+    a, c = mk.tensor("A", 64, 64, dtype="float32"), mk.tensor("C", 64, 64, dtype="float32")
+    s = a if scope is Scope.GLOBAL else mk.alloc("s", (64, 64), "float32", scope)
+    move = mk.copy(tile(s, (0, 0), 32, 64), tile(s, (rows, 0), 32, 64))
+    exact(mk.kernel({BX: 1}, *([] if s is a else [mk.copy(a, s)]), move, mk.copy(s, c)))
+
+
+@pytest.mark.parametrize("columns", [8, 13, 40, 45, 47, 48])
+def test_a_loop_that_reads_part_of_a_fragment(columns: int) -> None:
+    """The loop goes by the fragment's vectors, and ends within one or not."""
+    mk = Maker()
+    a, c, x = mk.tensor("A", 64, 48), mk.tensor("C", 64, 48), mk.fragment("x", 64, 48, dtype="float16")
+    exact(mk.kernel({BX: 1}, mk.copy(a, x), points(mk, c, (T, I), Load(x, (T, I)), 50, columns)))

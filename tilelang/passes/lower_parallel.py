@@ -11,9 +11,10 @@ from tilelang.ir.buffer import Buffer
 from tilelang.ir.expr import Const, Expr, Var, compare
 from tilelang.ir.types import LoopKind, Scope
 from tilelang.ir.walk import walk as tree
-from tilelang.layout.digits import Layout
+from tilelang.layout.digits import Layout, real_digits
 from tilelang.passes.access import reads, statements, writes
-from tilelang.passes.fragment_access import element_accesses, loop_accesses
+from tilelang.passes.extents import size, sizes
+from tilelang.passes.fragment_access import Access, element_accesses, loop_accesses
 from tilelang.passes.lower_arith import add, all_of, times
 from tilelang.passes.lower_context import Context
 from tilelang.passes.lower_loops import unrolled
@@ -28,7 +29,7 @@ def lower_parallel(loop: tile.Parallel, context: Context) -> d.Body:
     owner = walk.points.owner if _is_owners(loop, walk.points) else None
     points = walk.points if owner is None else dataclasses.replace(walk.points, owner=None)
     declare, points = _with_locals(loop, points)
-    if _is_part(loop):
+    if _needs_guards(loop, layout):
         inner = _guarded(loop, points, owner, layout, context)
     else:
         inner = _statements(loop.body, dataclasses.replace(points, valid=all_of([points.valid, owner])), context)
@@ -36,13 +37,20 @@ def lower_parallel(loop: tile.Parallel, context: Context) -> d.Body:
     return (*walk.declare, *body)
 
 
-def _is_part(loop: tile.Parallel) -> bool:
-    """Whether the loop covers only part of a fragment it touches, whose layout goes further."""
-    for access in loop_accesses(loop):
-        for dim, extent in zip(access.dims, access.buffer.shape, strict=True):
-            if dim is not None and loop.extents[dim] != Const(int(extent)):  # type: ignore[arg-type]
-                return True
-    return False
+def _needs_guards(loop: tile.Parallel, layout: Layout) -> bool:
+    """Whether points must be told apart one by one: the loop writes only part of a fragment, whose layout goes further, or ends
+    within a vector."""
+    vector = layout.vector_digit()
+    if vector is not None and size(loop.extents[vector[0]]) % real_digits(layout.dims[vector[0]])[-1].size:
+        return True
+    written = {buffer for stmt in statements(loop.body) for buffer in writes(stmt)}
+    return any(access.buffer.storage in written and not _is_whole(loop, access) for access in loop_accesses(loop))
+
+
+def _is_whole(loop: tile.Parallel, access: Access) -> bool:
+    """Whether the loop goes over all elements of a fragment."""
+    extents = zip(access.dims, sizes(access.buffer.shape), strict=True)
+    return all(dim is None or size(loop.extents[dim]) == extent for dim, extent in extents)
 
 
 def _guarded(loop: tile.Parallel, points: Points, owner: Expr | None, layout: Layout, context: Context) -> d.Body:

@@ -9,6 +9,7 @@ from collections.abc import Collection
 
 from tilelang.errors import Unsupported
 from tilelang.ir import tile
+from tilelang.ir.arith import constant_difference
 from tilelang.ir.buffer import Buffer, Region
 from tilelang.ir.expr import Const, Expr, Load, Var, binary, is_const
 from tilelang.ir.types import Scope
@@ -24,7 +25,7 @@ def transform_elementwise(body: tile.Body, whole: Collection[tile.Stmt]) -> tile
 
 def _statement(stmt: tile.Stmt, whole: Collection[tile.Stmt]) -> tile.Body:
     if isinstance(stmt, tile.Copy) and stmt not in whole:
-        return (copy_loop(stmt.src, stmt.dst, stmt),)
+        return _copy(stmt)
     if isinstance(stmt, tile.Fill) and stmt not in whole:
         return (_fill(stmt),)
     if isinstance(stmt, tile.Reduce):
@@ -43,6 +44,32 @@ def copy_loop(src: Region, dst: Region, stmt: tile.Stmt) -> tile.Parallel:
     value = Load(src.buffer, _indices(src, variables))
     store = tile.Store(buffer=dst.buffer, indices=_indices(dst, variables), value=value, span=stmt.span)
     return _loop(dst, variables, store)
+
+
+def _copy(copy: tile.Copy) -> tile.Body:
+    """One loop; or, where the two sides overlap, one that takes all elements up and one that puts them down."""
+    if not _overlap(copy.src, copy.dst):
+        return (copy_loop(copy.src, copy.dst, copy),)
+    source = copy.src.buffer
+    shape = copy.src.tile_shape or (1,)
+    between = Buffer(f"{source.name}_between", shape, source.dtype, Scope.FRAGMENT, source.span).whole()
+    return copy_loop(copy.src, between, copy), copy_loop(between, copy.dst, copy)
+
+
+def _overlap(src: Region, dst: Region) -> bool:
+    """Whether two regions may share elements without being the same."""
+    if src.buffer.storage is not dst.buffer.storage:
+        return False
+    if src.buffer is not dst.buffer:
+        return True
+    distances = [constant_difference(a, b) for a, b in zip(src.base, dst.base, strict=True)]
+    same = all(distance == 0 for distance in distances) and src.extents == dst.extents
+    spans = zip(distances, src.extents, dst.extents, strict=True)
+    apart = any(
+        distance is not None and isinstance(a, int) and isinstance(b, int) and (distance >= b or -distance >= a)
+        for distance, a, b in spans
+    )
+    return not same and not apart
 
 
 def _reduce(reduce: tile.Reduce) -> tile.Body:
