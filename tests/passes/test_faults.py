@@ -360,6 +360,10 @@ WRITES: dict[str, tuple[int, Callable[[Maker, Buffer], tuple[Stmt, ...]]]] = {
         ),)),
     "rows between rows": (0, lambda mk, c: (
         mk.loop(KO, 4, points(mk, c, (T * 4 + KO, I), KO.astype("float32"), 16, 64)),)),
+    "tile after tile, if": (0, lambda mk, c: (
+        mk.loop(KO, 4, If(
+            condition=compare("<", KO, 3), then=(points(mk, c, (T + KO * 16, I), KO.astype("float32"), 16, 64),), span=mk.span(),
+        )),)),
     "the same place in every turn": (0, lambda mk, c: (
         mk.loop(KO, 4, points(mk, c, (T, I), KO.astype("float32"), 64, 64)),)),
 }  # fmt: skip

@@ -87,7 +87,8 @@ def leaves(stmt: tile.Stmt) -> bool:
     """Whether a statement, or one inside it, is a break or continue of the loop around it."""
     if isinstance(stmt, (tile.Break, tile.Continue)):
         return True
-    return isinstance(stmt, tile.If) and any(leaves(inner) for inner in (*stmt.then, *stmt.otherwise))
+    inside = sub_bodies(stmt) if isinstance(stmt, (tile.If, tile.Warpgroups)) else ()
+    return any(leaves(inner) for body in inside for inner in body)
 
 
 def reads_inside(stmt: tile.Stmt, buffer: Buffer) -> bool:

@@ -49,7 +49,9 @@ def _units(body: tile.Body, loops: Loops) -> Iterator[tuple[tile.Stmt, Loops]]:
 
 
 def _written(stmt: tile.Stmt) -> set[Buffer]:
-    return {buffer for inner in statements((stmt,)) for buffer in writes(inner) if buffer.scope is Scope.GLOBAL}
+    """Tensors that a unit writes."""
+    inner = statements((stmt,)) if isinstance(stmt, tile.Parallel) else (stmt,)
+    return {buffer for each in inner for buffer in writes(each) if buffer.scope is Scope.GLOBAL}
 
 
 @dataclass(frozen=True, slots=True)

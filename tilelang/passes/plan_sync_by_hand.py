@@ -15,14 +15,12 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from tilelang.ir import tile
-from tilelang.ir.buffer import Buffer
 from tilelang.ir.device import SharedArray
-from tilelang.ir.types import Scope
-from tilelang.passes.access import reads, statements, writes
+from tilelang.passes.access import leaves, statements
+from tilelang.passes.plan_guards import guarded_tensors
 from tilelang.passes.plans import CopyKind, CopyPlan, Sync
 from tilelang.passes.teams import Team, by_team, team_of
-
-Key = Buffer | tile.Stmt
+from tilelang.passes.touched import Key, Memory, Touched
 
 
 class _Seen(NamedTuple):
@@ -36,60 +34,15 @@ class _Seen(NamedTuple):
 _State = frozenset[_Seen]
 
 
-@dataclass(frozen=True, slots=True)
-class Touched:
-    """What a statement does to memory that threads share: by ordinary accesses, and by TMA and tensor core."""
-
-    reads: frozenset[Key] = frozenset()
-    writes: frozenset[Key] = frozenset()
-    async_reads: frozenset[Key] = frozenset()
-    async_writes: frozenset[Key] = frozenset()
-
-
 @dataclass(slots=True)
 class _Planner:
-    copies: Mapping[tile.Copy, CopyPlan]
-    arrays: Mapping[Key, SharedArray]
-    guarded: frozenset[Buffer]
-    asynchronous: frozenset[Key] = frozenset()
+    """`found` are the barriers and fences so far; `asynchronous` is what tensor core or TMA read or write anywhere; `seen` is the
+    union of all states of the loop at hand."""
+
+    memory: Memory
+    asynchronous: frozenset[Key]
     found: dict[tile.Stmt, Sync] = field(default_factory=dict)
     seen: _State = frozenset()
-
-    # ---- what a statement touches -------------------------------------------------------------------------------------------
-
-    def touched(self, stmt: tile.Stmt) -> Touched:
-        """What a statement does itself; what is inside a T.Parallel counts, what is inside others does not."""
-        match stmt:
-            case tile.Copy():
-                return self._copy(stmt)
-            case tile.Gemm():
-                return Touched(async_reads=frozenset(b for b in (stmt.a.buffer, stmt.b.buffer) if b.scope is Scope.SHARED))
-        inner = tuple(statements((stmt,))) if isinstance(stmt, tile.Parallel) else (stmt,)
-        read = frozenset(buffer for each in inner for buffer in reads(each) if self._counts(buffer))
-        return Touched(read, frozenset(buffer for each in inner for buffer in writes(each) if self._counts(buffer)))
-
-    def _copy(self, copy: tile.Copy) -> Touched:
-        match self.copies[copy].kind:
-            case CopyKind.TMA_LOAD:
-                return Touched(async_writes=frozenset({copy.dst.buffer}))
-            case CopyKind.TMA_STORE:
-                return Touched(async_reads=frozenset({copy.src.buffer}))
-            case CopyKind.FRAGMENT_TO_SHARED:
-                return Touched(writes=frozenset({copy.dst.buffer}))
-            case CopyKind.FRAGMENT_TO_GLOBAL:
-                return Touched(writes=frozenset({copy}))
-        return Touched()
-
-    def _counts(self, buffer: Buffer) -> bool:
-        return buffer.scope is Scope.SHARED or buffer in self.guarded
-
-    def _overlap(self, a: Key, b: Key) -> bool:
-        if a is b:
-            return True
-        if a not in self.arrays or b not in self.arrays:
-            return False
-        first, second = sorted((self.arrays[a], self.arrays[b]), key=lambda array: array.offset_bytes)
-        return first.offset_bytes + first.stages * first.stage_bytes > second.offset_bytes
 
     def conflicts(self, touched: Touched, team: Team, state: _State) -> _State:
         """What was touched before by threads of `team` and must be over before it touches this."""
@@ -98,15 +51,13 @@ class _Planner:
         return frozenset(
             seen for seen in state
             if seen.kind != "unfenced" and seen.team.meets(team)
-            and any(self._overlap(seen.key, key) for key in (every if seen.kind == "written" else writing))
+            and any(self.memory.overlap(seen.key, key) for key in (every if seen.kind == "written" else writing))
         )  # fmt: skip
 
     def unfenced(self, team: Team, state: _State) -> bool:
         """Whether threads of `team` wrote what is read asynchronously, and did not fence it."""
-        return any(
-            seen.kind == "unfenced" and seen.team.meets(team) and any(self._overlap(seen.key, key) for key in self.asynchronous)
-            for seen in state
-        )
+        mine = (seen.key for seen in state if seen.kind == "unfenced" and seen.team.meets(team))
+        return any(self.memory.meet((key,), self.asynchronous) for key in mine)
 
     # ---- following the program -----------------------------------------------------------------------------------------------
 
@@ -142,10 +93,10 @@ class _Planner:
         return state
 
     def _leaf(self, stmt: tile.Stmt, team: Team, state: _State) -> _State:
-        touched = self.touched(stmt)
+        touched = self.memory.touched(stmt)
         state = self._meet(stmt, team, state, bool(self.conflicts(touched, team, state)))
         read = touched.reads | touched.async_reads
-        if isinstance(stmt, tile.Copy) and self.copies[stmt].kind is CopyKind.FRAGMENT_TO_GLOBAL:
+        if isinstance(stmt, tile.Copy) and self.memory.copies[stmt].kind is CopyKind.FRAGMENT_TO_GLOBAL:
             # It meets on its own between writing its tile and storing that, so what is left is the store's read.
             return state | {_Seen(stmt, team, "read")}
         new = {_Seen(key, team, "read") for key in read} | {_Seen(key, team, "written") for key in touched.writes}
@@ -156,7 +107,7 @@ class _Planner:
         needed = any(
             seen.team not in inner
             for each, inner in by_team(stmt.body, team_of(stmt))
-            for seen in self.conflicts(self.touched(each), inner, state)
+            for seen in self.conflicts(self.memory.touched(each), inner, state)
         )
         return self._meet(stmt, team, state, needed)
 
@@ -171,12 +122,13 @@ class _Planner:
 
     def _loop(self, body: tile.Body, team: Team, entry: _State) -> _State:
         """Until what comes round the back edge is known; a break may leave from anywhere."""
-        leaves = any(isinstance(stmt, (tile.Break, tile.Continue)) for stmt in statements(body))
+        early, outer = any(leaves(stmt) for stmt in body), self.seen
         while True:
             self.seen = entry
             after = self.body(body, team, entry)
-            after = entry | (self.seen if leaves else after)
+            after = entry | (self.seen if early else after)
             if after == entry:
+                self.seen |= outer
                 return after
             entry = after
 
@@ -194,10 +146,8 @@ def plan_sync_by_hand(
 ) -> dict[tile.Stmt, Sync]:
     """The statements that need a barrier of their team in front, with or without a proxy fence before it; for an arrival or a
     T.sync_threads the fence alone."""
-    every = tuple(statements(body))
-    written = {b for stmt in every for b in writes(stmt) if b.scope is Scope.GLOBAL}
-    planner = _Planner(copies, arrays, frozenset(b for stmt in every for b in reads(stmt) if b in written))
-    leaves = [planner.touched(stmt) for stmt in every if isinstance(stmt, (tile.Copy, tile.Gemm))]
-    planner.asynchronous = frozenset(key for each in leaves for key in each.async_reads | each.async_writes)
+    memory = Memory(copies, arrays, guarded_tensors(body))
+    bulk = [memory.touched(stmt) for stmt in statements(body) if isinstance(stmt, (tile.Copy, tile.Gemm))]
+    planner = _Planner(memory, frozenset(key for each in bulk for key in each.async_reads | each.async_writes))
     planner.body(body, block, frozenset())
     return planner.found
