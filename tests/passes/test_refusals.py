@@ -58,3 +58,14 @@ def test_every_code_of_the_passes_is_here() -> None:
         codes.update(re.findall(r'code="(TL[1-8]\d\d)"', path.read_text()))
     assert len(codes) > 25
     assert codes - UNREACHED == {refusal(name).code for name in REFUSED}
+
+
+def test_a_code_means_one_thing() -> None:
+    """No room uses a code of the passes, and none uses an InternalError's of another room."""
+    package = Path(tilelang.passes.__file__).parent.parent
+    rooms: dict[str, set[str]] = {}
+    for path in package.rglob("*.py"):
+        for code in re.findall(r'code="(TL\d\d\d)"', path.read_text()):
+            rooms.setdefault(code, set()).add(path.relative_to(package).parts[0])
+    shared = {code: where for code, where in rooms.items() if len(where) > 1 and ("passes" in where or code.startswith("TL9"))}
+    assert shared == {}
