@@ -15,13 +15,16 @@ from tilelang.layout.digits import Layout
 from tilelang.layout.swizzle import PanelLayout
 
 Range = tuple[int, int]
+PLANNED_ALIGNMENT_BYTES = 16
 
 
 @dataclass(slots=True)
 class Context:
-    """Homes of buffers for one role of `threads` threads from `first_thread` on, and inclusive ranges of variables."""
+    """What a role of `threads` threads from `first_thread` on knows: layouts and starts (byte addresses) of shared buffers,
+    registers and layouts of fragments, layouts of loops, the device variables of mutable scalars, tensors whose address is
+    aligned to fewer than 16 bytes, tensors that the kernel writes, inclusive ranges of variables, and what declared ones stand
+    for."""
 
-    role: str
     first_thread: int
     threads: int
     shared_layouts: Mapping[Buffer, PanelLayout]
@@ -42,7 +45,7 @@ class Context:
 
     def alignment_bytes(self, buffer: Buffer) -> int:
         """What the first element's address is surely a multiple of."""
-        return self.alignments.get(buffer, 16)
+        return self.alignments.get(buffer, PLANNED_ALIGNMENT_BYTES)
 
     def enter_loop(self, loop: tile.For) -> None:
         """Notes the loop variable's range, where its bounds are known."""
@@ -70,6 +73,3 @@ def role_ranges(kernel: tile.Kernel, first_thread: int, threads: int) -> dict[Va
     ranges = {axis.var: (0, max(axis.extent - 1, 0)) for axis in kernel.grid if isinstance(axis.extent, int)}
     ranges[THREAD] = (first_thread, first_thread + threads - 1)
     return ranges
-
-
-

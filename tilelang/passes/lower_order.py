@@ -29,4 +29,3 @@ def lower_order(kernel: tile.Kernel, order: BlockOrder | None) -> d.Body:
     declared.append(d.Declare(var=x, value=binary("//", place, height)))
     declared.append(d.Declare(var=y, value=binary("+", first, binary("%", place, height))))
     return tuple(declared)
-

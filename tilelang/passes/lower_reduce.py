@@ -216,4 +216,3 @@ def _folded_over_warps(fold: _Fold, scratch: d.SharedArray, row: Expr, body: lis
     for i in range(1, len(offsets)):
         value = fold.combine(value, RegisterLoad(target, (i32(i),)))
     return value
-

@@ -85,4 +85,3 @@ class Ring:
 
     def advance(self, span: Span | None) -> d.Stmt:
         return d.RingAdvance(stage=self.stage, phase=self.phase, stages=self.channel.stages, span=span)
-

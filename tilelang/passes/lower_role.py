@@ -34,12 +34,14 @@ class RoleWalk:
     context: Context = field(init=False)
 
     def __post_init__(self) -> None:
-        plans, variables = self.plans, {b: Var(b.name, b.dtype) for b in self.kernel.buffers if b.scope is Scope.VAR}
+        plans = self.plans
         self.context = Context(
-            type(self).__name__.lower(), self.first_thread, self.threads, plans.shared_layouts, self.slot_address, self.registers,
-            plans.fragment_layouts, plans.loop_layouts, variables, plans.alignments,
-            {buffer for stmt in statements(plans.body) for buffer in writes(stmt)},
-            role_ranges(self.kernel, self.first_thread, self.threads),
+            first_thread=self.first_thread, threads=self.threads, shared_layouts=plans.shared_layouts,
+            shared_start=self.slot_address, registers=self.registers, fragment_layouts=plans.fragment_layouts,
+            loop_layouts=plans.loop_layouts,
+            variables={b: Var(b.name, b.dtype) for b in self.kernel.buffers if b.scope is Scope.VAR}, alignments=plans.alignments,
+            written={buffer for stmt in statements(plans.body) for buffer in writes(stmt)},
+            ranges=role_ranges(self.kernel, self.first_thread, self.threads),
         )  # fmt: skip
 
     # ---- for subclasses ------------------------------------------------------------------------------------------------------
@@ -64,6 +66,7 @@ class RoleWalk:
         return (*rings, *scalars)
 
     def ring_of(self, buffer: Buffer) -> Ring | None:
+        """The ring that a shared buffer is filled in, if it is."""
         return next((ring for ring in self.rings if buffer in ring.channel.buffers), None)
 
     def slot_address(self, buffer: Buffer) -> Expr:
