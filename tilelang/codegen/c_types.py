@@ -40,3 +40,8 @@ def wrapper_name(dtype: DType) -> str:
 def is_narrow(dtype: DType) -> bool:
     """Whether values of `dtype` are float32 in registers, rounded after every operation."""
     return dtype.is_float and dtype.bits < 32
+
+
+def rounded(text: str, dtype: DType) -> str:
+    """C++ for a float that is rounded to a narrow dtype."""
+    return f"tl::round_{TL_TYPES[dtype]}({text})"

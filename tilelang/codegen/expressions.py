@@ -4,7 +4,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from enum import IntEnum
 
-from tilelang.codegen.c_types import TL_TYPES, c_type, is_narrow, wrapper_name
+from tilelang.codegen.c_types import TL_TYPES, c_type, is_narrow, rounded, wrapper_name
+from tilelang.codegen.calls import call_text, of_width
 from tilelang.codegen.emit import Names
 from tilelang.codegen.literals import literal
 from tilelang.errors import InternalError
@@ -12,7 +13,6 @@ from tilelang.ir import device, expr
 from tilelang.ir.arith import bounds
 from tilelang.ir.expr import Expr
 from tilelang.ir.packed import part_of, register_of
-from tilelang.ir.types import DType
 
 
 class Binding(IntEnum):
@@ -112,7 +112,7 @@ def _binary(printer: Printer, value: expr.Binary) -> tuple[str, int]:
     if is_narrow(value.dtype):
         return _narrow_floats(printer, value)
     if value.dtype.is_float and value.op in _FLOAT_CALLS:
-        return f"{_of_width(_FLOAT_CALLS[value.op], value.dtype)}({printer.text(value.a)}, {printer.text(value.b)})", Binding.ATOM
+        return f"{of_width(_FLOAT_CALLS[value.op], value.dtype)}({printer.text(value.a)}, {printer.text(value.b)})", Binding.ATOM
     if value.op in ("//", "%") and value.dtype.kind == "int":
         return _floor_division(printer, value)
     if value.op in ("min", "max"):
@@ -129,7 +129,7 @@ def _narrow_integers(printer: Printer, value: expr.Binary) -> tuple[str, int]:
 def _narrow_floats(printer: Printer, value: expr.Binary) -> tuple[str, int]:
     """Computed in float32 and rounded, except where the result is one of the operands."""
     text = printer.text(expr.Binary(value.op, *(expr.Cast(x, expr.FLOAT32) for x in (value.a, value.b))))
-    return (text if value.op in ("min", "max") else _rounded(text, value.dtype)), Binding.ATOM
+    return (text if value.op in ("min", "max") else rounded(text, value.dtype)), Binding.ATOM
 
 
 def _floor_division(printer: Printer, value: expr.Binary) -> tuple[str, int]:
@@ -173,7 +173,7 @@ def _cast(printer: Printer, value: expr.Cast) -> tuple[str, int]:
     inner = printer.text(value.value)
     if is_narrow(target):
         single = source == "float32" or is_narrow(source)
-        return _rounded(inner if single else f"static_cast<float>({inner})", target), Binding.ATOM
+        return rounded(inner if single else f"static_cast<float>({inner})", target), Binding.ATOM
     if is_narrow(source) and target == "float32":
         return _PRINT[type(value.value)](printer, value.value)
     if source.is_float and target.is_int:
@@ -181,10 +181,6 @@ def _cast(printer: Printer, value: expr.Cast) -> tuple[str, int]:
     if target == "bool":
         return f"{printer.text(value.value, Binding.LESS)} != 0", _COMPARE["!="]
     return f"static_cast<{c_type(target)}>({inner})", Binding.ATOM
-
-
-def _rounded(text: str, dtype: DType) -> str:
-    return f"tl::round_{TL_TYPES[dtype]}({text})"
 
 
 def _reinterpret(printer: Printer, value: expr.Reinterpret) -> tuple[str, int]:
@@ -216,54 +212,9 @@ def _register(printer: Printer, value: device.RegisterLoad) -> tuple[str, int]:
 
 
 def _call(printer: Printer, value: expr.Call) -> tuple[str, int]:
-    if value.fn == "abs" and value.dtype.is_int:
-        text = f"abs({printer.text(value.args[0])})"
-        return (f"static_cast<{c_type(value.dtype)}>({text})" if value.dtype.bits < 32 else text), Binding.ATOM
-    if value.fn in MATH:
-        text = f"{_of_width(MATH[value.fn], value.dtype)}({', '.join(printer.text(arg) for arg in value.args)})"
-        return (_rounded(text, value.dtype) if is_narrow(value.dtype) else text), Binding.ATOM
-    if value.fn not in _CALLS:
-        raise InternalError(f"function {value.fn} has no printing", code="TL905")
-    return _CALLS[value.fn](printer, value.args), Binding.ATOM
+    return call_text(value, printer.text), Binding.ATOM
 
 
-def _pack(printer: Printer, args: tuple[Expr, ...]) -> str:
-    low, high = args
-    if not (isinstance(low, expr.Cast) and isinstance(high, expr.Cast) and low.value.dtype == high.value.dtype == "float32"):
-        raise InternalError("pack takes two float32 values cast to one 16-bit type", code="TL905")
-    return f"tl::pack_{TL_TYPES[low.dtype]}({printer.text(low.value)}, {printer.text(high.value)})"
-
-
-def _matrix_descriptor(printer: Printer, args: tuple[Expr, ...]) -> str:
-    low, stride, swizzle = args
-    return f"tl::matrix_descriptor<{printer.text(stride)}, {printer.text(swizzle)}>({printer.text(low)})"
-
-
-def _descriptor_low(printer: Printer, args: tuple[Expr, ...]) -> str:
-    return f"tl::descriptor_low({', '.join(printer.text(arg) for arg in args)})"
-
-
-def _swizzle(printer: Printer, args: tuple[Expr, ...]) -> str:
-    address, width = args
-    return f"tl::swizzle<{printer.text(width)}>({printer.text(address)})"
-
-
-def _of_width(function: str, dtype: DType) -> str:
-    """The name of a float function for `dtype`: for double CUDA's without the f; ours are overloaded."""
-    return function if dtype != "float64" or function.startswith("tl::") else function.removesuffix("f")
-
-
-MATH = {
-    "exp": "expf", "exp2": "tl::exp2", "log": "logf", "log2": "log2f", "sqrt": "sqrtf", "rsqrt": "rsqrtf", "tanh": "tanhf",
-    "sigmoid": "tl::sigmoid", "floor": "floorf", "ceil": "ceilf", "abs": "fabsf", "round": "rintf", "trunc": "truncf",
-    "sin": "sinf", "cos": "cosf", "erf": "erff",
-}  # fmt: skip
-_CALLS: dict[str, Callable[[Printer, tuple[Expr, ...]], str]] = {
-    "pack": _pack,
-    "matrix_descriptor": _matrix_descriptor,
-    "descriptor_low": _descriptor_low,
-    "swizzle": _swizzle,
-}
 _PRINT: dict[type, Callable[..., tuple[str, int]]] = {
     expr.Const: _const,
     expr.Var: _var,
