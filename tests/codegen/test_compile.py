@@ -137,6 +137,8 @@ CALLS = {
         *(f"u += tl::pack_{name}(i, i)" for name in ("i16", "u16")),
         *(f"u += tl::pack_{name}(i, i, i, i)" for name in ("i8", "u8")),
         *(f"i += tl::unpack_{name}<1>(u)" for name in ("i16", "u16", "i8", "u8")),
+        "f += tl::sticky(f, i == 0)",
+        *(f"f += tl::to_odd_{name}(i)" for name in ("float64", "int32", "uint32", "int64", "uint64")),
         *(f"i += tl::to_{sign}int{bits}(f)" for sign in ("", "u") for bits in (8, 16, 32, 64)),
     ],
     "tl_math.cuh": [

@@ -7,6 +7,7 @@ import struct
 import types
 from typing import Any
 
+import numpy as np
 import pytest
 
 from tests.runtime.kernels import tensor
@@ -240,6 +241,17 @@ def test_grids_may_depend_on_scalars(fake):
 )  # fmt: skip
 def test_scalars_as_bytes(dtype, value, raw):
     assert pack(DType(dtype), value).hex() == raw
+
+
+@pytest.mark.parametrize(
+    ("dtype", "value", "wanted"),
+    [
+        ("float16", 1e6, np.inf), ("float32", -1e300, -np.inf), ("float8_e5m2", 1e6, 57344.0),
+        ("bfloat16", 1 + 2.0**-8 + 2.0**-40, 1 + 2.0**-7), ("float16", 1, 1.0),
+    ],
+)  # fmt: skip
+def test_floats_are_rounded_as_constants_are(dtype, value, wanted):
+    assert np.frombuffer(pack(DType(dtype), value), DType(dtype).numpy)[0] == wanted
 
 
 def test_negative_zero_and_nan_keep_their_bits():

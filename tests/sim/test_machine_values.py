@@ -32,6 +32,7 @@ from tilelang.ir.expr import (
     Unary,
 )
 from tilelang.ir.types import DType, Scope
+from tilelang.sim.convert import convert
 from tilelang.sim.memory import WINDOW_BASE
 from tilelang.sim.values import EVALUATE
 
@@ -302,3 +303,20 @@ def test_float8_saturates(name: str, largest: float) -> None:
     assert (value_of(Binary("/", Const(1.0, dtype), Const(0.0, dtype))).astype(np.float32) == largest).all()
     assert (value_of(Cast(Const(10**6), dtype)).astype(np.float32) == largest).all()
     assert np.isnan(value_of(Cast(f32(math.nan), dtype)).astype(np.float32)).all()
+
+
+@pytest.mark.parametrize(
+    ("source", "number", "target", "wanted"),
+    [
+        ("float64", 1 + 2.0**-8 + 2.0**-40, "bfloat16", 1 + 2.0**-7), ("float64", 1 + 2.0**-4 + 2.0**-40, "float8_e4m3fn", 1.125),
+        ("float64", 1 + 2.0**-11 + 2.0**-40, "float16", 1 + 2.0**-10), ("int32", 2**24 + 2**16 + 1, "bfloat16", 2.0**24 + 2**17),
+        ("int64", 2**40 + 2**32 + 1, "bfloat16", 2.0**40 + 2**33), ("uint64", 2**63 + 2**55 + 1, "bfloat16", 2.0**63 + 2**56),
+        ("int64", 2**60 + 2**36 + 1, "float32", 2.0**60 + 2**37),
+    ],
+)  # fmt: skip
+def test_wide_numbers_round_once(source: str, number: float, target: str, wanted: float) -> None:
+    """Just above the middle of two values, where float32 or float64 on the way would round to it and then down."""
+    uniform = np.float64(number) if source == "float64" else number  # one integer for all threads is Python's own
+    each = np.full(32, number, DType(source).numpy)
+    for value in (uniform, each):
+        assert (convert(value, DType(source), DType(target)).astype(np.float64) == wanted).all()

@@ -13,6 +13,7 @@ from tilelang.ir import device, expr
 from tilelang.ir.arith import bounds
 from tilelang.ir.expr import Expr
 from tilelang.ir.packed import part_of, register_of
+from tilelang.ir.types import DType
 
 
 class Binding(IntEnum):
@@ -172,8 +173,7 @@ def _cast(printer: Printer, value: expr.Cast) -> tuple[str, int]:
     source, target = value.value.dtype, value.dtype
     inner = printer.text(value.value)
     if is_narrow(target):
-        single = source == "float32" or is_narrow(source)
-        return rounded(inner if single else f"static_cast<float>({inner})", target), Binding.ATOM
+        return rounded(_as_float32(inner, source), target), Binding.ATOM
     if is_narrow(source) and target == "float32":
         return _PRINT[type(value.value)](printer, value.value)
     if source.is_float and target.is_int:
@@ -181,6 +181,13 @@ def _cast(printer: Printer, value: expr.Cast) -> tuple[str, int]:
     if target == "bool":
         return f"{printer.text(value.value, Binding.LESS)} != 0", _COMPARE["!="]
     return f"static_cast<{c_type(target)}>({inner})", Binding.ATOM
+
+
+def _as_float32(text: str, source: DType) -> str:
+    """Exactly; or, where float32 does not hold the source, so that rounding it further is as one rounding."""
+    if source == "float32" or is_narrow(source):
+        return text
+    return f"static_cast<float>({text})" if source.bits <= 16 else f"tl::to_odd_{source}({text})"
 
 
 def _reinterpret(printer: Printer, value: expr.Reinterpret) -> tuple[str, int]:

@@ -18,6 +18,7 @@ from typing import Any
 from tilelang.errors import ArchMismatch, InternalError
 from tilelang.ir.device import DeviceKernel
 from tilelang.ir.expr import Binary, Cast, Const, Expr, Var, binary
+from tilelang.ir.rounding import nearest
 from tilelang.ir.types import DType
 from tilelang.runtime import tensormap
 from tilelang.runtime.device import Gpu, probe
@@ -121,7 +122,10 @@ class ParameterBlock:
 
 
 def pack(dtype: DType, value: int | float) -> bytes:
-    """The bytes of a number of `dtype` as a parameter of a CUDA function, little-endian."""
+    """The bytes of a number of `dtype` as a parameter of a CUDA function, little-endian; a float is rounded once, as a constant
+    is."""
+    if dtype.is_float:
+        value = nearest(float(value), dtype)
     if dtype in _FORMATS:
         return struct.pack("<" + _FORMATS[dtype], value)
     import numpy as np

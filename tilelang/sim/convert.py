@@ -7,12 +7,13 @@ from typing import Any
 import numpy as np
 
 from tilelang.ir.types import DType
+from tilelang.sim import reference_values
 
 Value = Any
 """int, bool, np.generic or np.ndarray, as the docstring of `sim.values` says."""
 
 
-_LARGEST = {"float8_e4m3fn": 448.0, "float8_e5m2": 57344.0}
+FLOAT32 = DType("float32")
 
 
 def wrap(value: Value, dtype: DType) -> Value:
@@ -35,11 +36,8 @@ def computed(value: Value, dtype: DType) -> Value:
 
 
 def narrowed(value: Value, dtype: DType) -> Value:
-    """A float in the dtype it is kept in; float8 saturates at its largest finite value, infinities included (PTX ISA, "cvt")."""
-    if dtype.kind == "float8":
-        largest = _LARGEST[dtype]
-        value = np.clip(value, -largest, largest)
-    return value.astype(dtype.numpy)
+    """What was computed for `dtype` in the dtype itself."""
+    return value if dtype.bits >= 32 else plain(np.asarray(reference_values.convert(value, FLOAT32, dtype)), dtype)
 
 
 def as_bool(value: Value) -> Value:
@@ -54,9 +52,7 @@ def convert(value: Value, source: DType, target: DType) -> Value:
     if target.kind == "bool":
         return as_bool(value != 0)
     if target.is_float:
-        if source.is_float or isinstance(value, np.ndarray):
-            return narrowed(computed(value, source) if source.is_float else value, target)
-        return narrowed(np.float64(int(value)), target) if target.kind == "float8" else target.numpy.type(int(value))
+        return plain(np.asarray(reference_values.convert(np.asarray(value, source.numpy), source, target)), target)
     if source.is_float:
         return _saturate(computed(value, source), target)
     if isinstance(value, np.ndarray) and target.limits[0] <= source.limits[0] and source.limits[1] <= target.limits[1]:

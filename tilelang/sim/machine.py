@@ -31,6 +31,7 @@ from tilelang.errors import ArgumentError, HazardError, InternalError, Span
 from tilelang.ir.buffer import Buffer
 from tilelang.ir.device import BLOCK_IDX, BarrierArray, DeviceKernel, Registers, SharedArray
 from tilelang.ir.expr import Number, Var
+from tilelang.sim import reference_values
 from tilelang.sim.banks import BankCounter
 from tilelang.sim.hazards import Hazards
 from tilelang.sim.memory import SharedMemory
@@ -85,7 +86,7 @@ def _scalars(kernel: DeviceKernel, scalars: Mapping[Var, Number]) -> dict[Var, V
     missing = [var.name for var in kernel.scalars if var not in scalars]
     if missing:
         raise ArgumentError(f"no value came for {', '.join(missing)}", code="TL512")
-    return {var: var.dtype.numpy.type(value) if var.dtype.is_float else value for var, value in scalars.items()}
+    return {var: reference_values.constant(value, var.dtype) if var.dtype.is_float else value for var, value in scalars.items()}
 
 
 def grid_of(kernel: DeviceKernel, scalars: Mapping[Var, Value]) -> tuple[int, int, int]:

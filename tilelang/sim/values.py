@@ -17,6 +17,7 @@ from tilelang.errors import HazardError, InternalError, Span
 from tilelang.ir import device
 from tilelang.ir import expr as ex
 from tilelang.ir.types import DType
+from tilelang.sim import reference_values
 from tilelang.sim.convert import Value, as_bool, bits_of, computed, convert, narrowed, plain, wide, wrap
 from tilelang.sim.memory import swizzle
 
@@ -71,7 +72,7 @@ def any_active(bad: Any, lanes: Lanes) -> bool:
 def _const(expr: ex.Const, lanes: Lanes) -> Value:
     dtype = expr.dtype
     if dtype.is_float:
-        return narrowed(np.float64(expr.value), dtype) if dtype.kind == "float8" else dtype.numpy.type(expr.value)
+        return reference_values.constant(expr.value, dtype)
     return bool(expr.value) if dtype.kind == "bool" else int(expr.value)
 
 

@@ -4,6 +4,32 @@
 
 namespace tl {
 
+// ---- wide numbers to float, rounded to odd: a later rounding to nearest then sees what was lost, and rounds right ----
+
+TL_DEVICE float sticky(float toward_zero, bool exact) {
+  return exact ? toward_zero : __uint_as_float(__float_as_uint(toward_zero) | 1u);
+}
+TL_DEVICE float to_odd_float64(double value) {
+  const float f = __double2float_rz(value);
+  return sticky(f, f == value);
+}
+TL_DEVICE float to_odd_int32(int value) {
+  const float f = __int2float_rz(value);
+  return sticky(f, static_cast<int>(f) == value);
+}
+TL_DEVICE float to_odd_uint32(uint32_t value) {
+  const float f = __uint2float_rz(value);
+  return sticky(f, static_cast<uint32_t>(f) == value);
+}
+TL_DEVICE float to_odd_int64(long long value) {
+  const float f = __ll2float_rz(value);
+  return sticky(f, static_cast<long long>(f) == value);
+}
+TL_DEVICE float to_odd_uint64(uint64_t value) {
+  const float f = __ull2float_rz(value);
+  return sticky(f, static_cast<uint64_t>(f) == value);
+}
+
 // ---- 16-bit floats: two to a word, the first in bits 0-15 ----
 
 TL_DEVICE uint32_t pack_f16(float low, float high) {
