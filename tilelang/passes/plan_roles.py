@@ -74,11 +74,9 @@ def plan_roles(
     producer = f", {plan.producer_threads} producer threads" if plan.producer_threads else ""
     producer += f" with {plan.producer_registers}" if plan.producer_registers else ""
     blocks = f"{plan.min_blocks_per_sm} block{'s' * (plan.min_blocks_per_sm > 1)} per SM"
-    decision = Decision(
-        kernel.span, "roles and blocks per SM",
-        f"{blocks}, {plan.consumer_threads} consumer threads with {plan.consumer_registers} registers{producer}",
-        "a second block keeps the tensor core busy while the first one waits", rejected,
-    )  # fmt: skip
+    chosen = f"{blocks}, {plan.consumer_threads} consumer threads with {plan.consumer_registers} registers{producer}"
+    reason = "one block works while the other waits" if plan.min_blocks_per_sm > 1 else "no more of them fit"
+    decision = Decision(kernel.span, "roles and blocks per SM", chosen, reason, rejected)
     return plan, (decision,)
 
 
