@@ -12,6 +12,7 @@ from typing import Any
 
 PACKAGES = ("numpy", "cuda-bindings", "nvidia-cuda-nvrtc", "torch")
 ROOT = Path(__file__).resolve().parent.parent
+ARCHIVED = Path(__file__).resolve().parent / "archived.txt"
 
 
 def _cpu_name() -> str:
@@ -47,12 +48,21 @@ def _nvrtc_version() -> str | None:
     return f"{major}.{minor}"
 
 
+def _state() -> dict[str, Any]:
+    """The commit, and whether the package differs from it; of an archive made by `git archive`, what that wrote into ARCHIVED."""
+    commit = _output("git", "rev-parse", "--short", "HEAD") if (ROOT / ".git").exists() else None
+    if commit is None:
+        archived = ARCHIVED.read_text().strip() if ARCHIVED.exists() else "$"
+        return {"commit": None if "$" in archived else archived, "uncommitted_changes": None}
+    changes = _output("git", "status", "--porcelain", "--untracked-files=no", "--", "tilelang")
+    return {"commit": commit, "uncommitted_changes": changes is not None}
+
+
 def facts() -> dict[str, Any]:
     """Date, commit, processor, Python, packages, NVRTC, and the GPU with its driver if there is one."""
     return {
         "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
-        "commit": _output("git", "rev-parse", "--short", "HEAD"),
-        "uncommitted_changes": bool(_output("git", "status", "--porcelain", "--untracked-files=no", "--", "tilelang")),
+        **_state(),
         "cpu": _cpu_name(),
         "cores": len(os.sched_getaffinity(0)),
         "python": platform.python_version(),
