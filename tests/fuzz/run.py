@@ -1,8 +1,9 @@
 """Draws random programs until the time is up, and saves a shrunk program for each new fault.
 
-    python -m tests.fuzz.run --seconds 600 [--seed 1000000] [--save tests/corpus]
+    python -m tests.fuzz.run --seconds 600 [--seed 1000000] [--programs 20000] [--jobs 2] [--save tests/corpus] [--record]
 
-Each fault of a new kind becomes a file that the corpus test runs from then on; the same kind again is only counted.
+Each fault of a new kind becomes a file that the corpus test runs from then on; the same kind again is only counted.  `--record`
+writes what was run, how much of it ran, and the refusals by code to benchmarks/results/fuzz.json (or into $OUT).
 """
 # ruff: noqa: T201 - it talks to the person at the terminal
 from __future__ import annotations
@@ -10,20 +11,29 @@ from __future__ import annotations
 import argparse
 import collections
 import hashlib
+import itertools
 import linecache
+import multiprocessing
+import os
 import re
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from multiprocessing.pool import AsyncResult
 from pathlib import Path
 
+from benchmarks import machine
 from tests.fuzz import generator, texts
 from tests.fuzz.program import Program, source
-from tests.fuzz.running import Outcome
+from tests.fuzz.running import End, Outcome
 from tests.fuzz.shrink import shrink
 from tilelang.sim.schedule import SCHEDULES
 
 ROOT = Path(__file__).resolve().parents[2]
+SLICE = 16
+"""How many programs a process draws before it says how they ended."""
 
 
 class Runner:
@@ -38,14 +48,89 @@ class Runner:
         return texts.run_file(self.path, (self.schedule,))
 
 
-def save(program: Program, outcome: Outcome, schedule: str, seed: int, folder: Path) -> Path:
-    """The shrunk program as a file of the corpus; an existing one of the same text is left alone."""
+def schedule_of(seed: int) -> str:
+    return list(SCHEDULES)[seed % len(SCHEDULES)]
+
+
+def outcomes(seeds: range) -> list[tuple[int, Outcome]]:
+    """How each program ended."""
+    with tempfile.TemporaryDirectory() as folder:
+        return [(seed, Runner(Path(folder), schedule_of(seed))(generator.program(seed))) for seed in seeds]
+
+
+def shrunk(seed: int, kind: str, folder: Path) -> Path:
+    """Makes the program of `seed` small while it goes on failing in the same way, and saves it."""
+    with tempfile.TemporaryDirectory() as scratch:
+        run = Runner(Path(scratch), schedule_of(seed))
+        small = shrink(generator.program(seed), lambda candidate: run(candidate).kind == kind)
+        return save(small, run(small), seed, folder)
+
+
+def save(program: Program, outcome: Outcome, seed: int, folder: Path) -> Path:
+    """The program as a file of the corpus; an existing one of the same text is left alone."""
     first = re.sub(r"/\S*/", "", outcome.detail.splitlines()[0] if outcome.detail else "").replace('"""', "")
-    text = source(program, f"Seed {seed} under {schedule}, {outcome.end}: {first}"[:125])
+    text = source(program, f"Seed {seed} under {schedule_of(seed)}, {outcome.end}: {first}"[:125])
     digest = hashlib.sha256(source(program).encode()).hexdigest()[:8]
     path = folder / f"found_{outcome.end}_{outcome.code.lower() or 'value'}_{digest}.py"
     path.write_text(text)
     return path
+
+
+@dataclass(frozen=True)
+class Tally:
+    """What became of a run's programs."""
+
+    ends: collections.Counter[str]
+    faults: collections.Counter[str]
+    programs: int
+    seconds: float
+
+    @property
+    def ran_percent(self) -> float:
+        return 100 * self.ends[End.RAN] / max(self.programs, 1)
+
+
+def slices(first: int, programs: int, deadline: float) -> Iterator[range]:
+    """The seeds, a slice at a time, until there are enough of them or the time is up."""
+    for start in range(0, programs, SLICE):
+        if time.monotonic() >= deadline:
+            return
+        yield range(first + start, first + min(start + SLICE, programs))
+
+
+def batches(todo: Iterator[range], jobs: int) -> Iterator[list[tuple[int, Outcome]]]:
+    """The outcomes of each slice in order, with as many slices begun ahead as keep `jobs` processes busy."""
+    with multiprocessing.get_context("spawn").Pool(jobs) as pool:
+        begun: collections.deque[AsyncResult[list[tuple[int, Outcome]]]] = collections.deque()
+        for seeds in todo:
+            begun.append(pool.apply_async(outcomes, (seeds,)))
+            if len(begun) >= 3 * jobs:
+                yield begun.popleft().get()
+        while begun:
+            yield begun.popleft().get()
+
+
+def fuzz(seconds: float, first: int, programs: int, jobs: int, folder: Path) -> Tally:
+    """Runs the programs from seed `first` on, in `jobs` processes; shrinks and saves the first fault of each kind."""
+    ends: collections.Counter[str] = collections.Counter()
+    faults: collections.Counter[str] = collections.Counter()
+    begin = time.monotonic()
+    for seed, outcome in itertools.chain.from_iterable(batches(slices(first, programs, begin + seconds), jobs)):
+        ends[f"{outcome.end} {outcome.code}".strip()] += 1
+        if outcome.is_fault:
+            faults[outcome.kind] += 1
+            if faults[outcome.kind] == 1:
+                print("FAULT", shrunk(seed, outcome.kind, folder), flush=True)
+    return Tally(ends, faults, ends.total(), time.monotonic() - begin)
+
+
+def record(tally: Tally, first: int) -> Path:
+    """Writes the run as a result of the benchmarks."""
+    result = {
+        "programs": tally.programs, "first_seed": first, "schedules": list(SCHEDULES), "seconds": round(tally.seconds),
+        "ran_percent": round(tally.ran_percent, 2), "ends": dict(tally.ends.most_common()), "faults": dict(tally.faults),
+    }  # fmt: skip
+    return machine.write_result("fuzz", result, Path(os.environ["OUT"]) if os.environ.get("OUT") else None)
 
 
 def main() -> int:
@@ -53,28 +138,17 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=60)
     parser.add_argument("--seed", type=int, default=int(time.time()) * 1000, help="of the first program; the others follow")
     parser.add_argument("--programs", type=int, default=sys.maxsize, help="stop after so many")
+    parser.add_argument("--jobs", type=int, default=1, help="processes")
     parser.add_argument("--save", type=Path, default=ROOT / "tests" / "corpus")
+    parser.add_argument("--record", action="store_true", help="write benchmarks/results/fuzz.json")
     words = parser.parse_args()
-    ends: collections.Counter[str] = collections.Counter()
-    kinds: collections.Counter[str] = collections.Counter()
-    begin, seed = time.monotonic(), words.seed
-    with tempfile.TemporaryDirectory() as folder:
-        while time.monotonic() - begin < words.seconds and seed - words.seed < words.programs:
-            schedule = list(SCHEDULES)[seed % len(SCHEDULES)]
-            run, program = Runner(Path(folder), schedule), generator.program(seed)
-            outcome = run(program)
-            ends[f"{outcome.end} {outcome.code}".strip()] += 1
-            if outcome.is_fault:
-                kinds[outcome.kind] += 1
-                if kinds[outcome.kind] == 1:
-                    small = shrink(program, lambda candidate, kind=outcome.kind, run=run: run(candidate).kind == kind)
-                    print("FAULT", save(small, run(small), schedule, seed, words.save), flush=True)
-            seed += 1
-    total = max(ends.total(), 1)
-    print(f"{total} programs from seed {words.seed} in {time.monotonic() - begin:.0f} s: {100 * ends['ran'] / total:.1f} % ran")
-    for end, count in ends.most_common():
+    tally = fuzz(words.seconds, words.seed, words.programs, words.jobs, words.save)
+    print(f"{tally.programs} programs from seed {words.seed} in {tally.seconds:.0f} s: {tally.ran_percent:.1f} % ran")
+    for end, count in tally.ends.most_common():
         print(f"  {count:6} {end}")
-    return 1 if kinds else 0
+    if words.record:
+        print("written to", record(tally, words.seed))
+    return 1 if tally.faults else 0
 
 
 if __name__ == "__main__":
