@@ -95,11 +95,16 @@ def _elected(op: d.Elected, out: Out) -> None:
 
 def _ring_advance(op: d.RingAdvance, out: Out) -> None:
     phase = out.name(op.phase)
-    if op.stage is None:
+    laps, slots = divmod(op.slots, op.stages)
+    if laps % 2:
         out.text.line(f"{phase} ^= 1;")
+    if op.stage is None or not slots:
         return
     stage = out.name(op.stage)
-    out.text.line(f"if (++{stage} == {op.stages}) {{ {stage} = 0; {phase} ^= 1; }}")
+    if slots == 1:
+        out.text.line(f"if (++{stage} == {op.stages}) {{ {stage} = 0; {phase} ^= 1; }}")
+    else:
+        out.text.line(f"if (({stage} += {slots}) >= {op.stages}) {{ {stage} -= {op.stages}; {phase} ^= 1; }}")
 
 
 STRUCTURE: dict[type, Emit] = {

@@ -261,11 +261,13 @@ class Elected(Stmt):
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class RingAdvance(Stmt):
-    """To the next slot of a ring: stage + 1, and at `stages` back to 0 with the phase flipped.  `stage` None: one slot only."""
+    """To the next slot of a ring: stage + 1, and at `stages` back to 0 with the phase flipped.  `stage` None: one slot only.
+    `slots`: so many times, past slots that others use."""
 
     stage: Var | None
     phase: Var
     stages: int
+    slots: int = 1
 
 
 # ---- instructions: barriers ---------------------------------------------------------------------------------------------------

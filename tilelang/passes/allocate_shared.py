@@ -45,15 +45,17 @@ def allocate_shared(
     copies: Mapping[Copy, CopyPlan],
     fragments: Mapping[Buffer, Layout],
     target: Target,
+    storers: int = 1,
 ) -> tuple[SharedPlan, tuple[Decision, ...]]:
-    """Offsets of all arrays.  Raises ResourceExceeded (TL401), with the table of buffers, if they do not fit."""
+    """Offsets of all arrays.  `storers`: groups of threads that store tiles at the same time, while others use the rings.  Raises
+    ResourceExceeded (TL401), with the table of buffers, if they do not fit."""
     memory = _Memory()
     stages = {buffer: channel.stages for channel in channels for buffer in channel.buffers}
     for buffer in kernel.buffers:
         if buffer in layouts:
             array = _tile(buffer.name, layouts[buffer], stages.get(buffer, 1), memory.end, buffer.span)
             memory.place(buffer, array)
-    decisions = _place_store_tiles(kernel, copies, memory)
+    decisions = _place_store_tiles(kernel, copies, memory, storers)
     for stmt in statements(kernel.body):
         if isinstance(stmt, Reduce):
             _place_scratch(stmt, fragments[stmt.src.buffer], kernel.threads, memory)
@@ -61,16 +63,18 @@ def allocate_shared(
     return SharedPlan(memory.arrays, memory.end), decisions
 
 
-def _place_store_tiles(kernel: Kernel, copies: Mapping[Copy, CopyPlan], memory: _Memory) -> tuple[Decision, ...]:
+def _place_store_tiles(
+    kernel: Kernel, copies: Mapping[Copy, CopyPlan], memory: _Memory, storers: int
+) -> tuple[Decision, ...]:
     """Tiles through which accumulators leave.  Those of one role share memory; warpgroups on their own may store at the same
     time."""
     ring_end, decisions = memory.end, []
     for copy, plan in copies.items():
         if plan.staging is None:
             continue
-        reuse = _rings_are_dead(kernel, copy)
+        reuse = storers == 1 and _rings_are_dead(kernel, copy)
         start = 0 if reuse else memory.end if kernel.is_explicit else ring_end
-        memory.place(copy, _tile(f"{copy.dst.buffer.name}_tile", plan.staging, 1, start, copy.span))
+        memory.place(copy, _tile(f"{copy.dst.buffer.name}_tile", plan.staging, storers, start, copy.span))
         where = "on top of the rings, which are dead by then" if reuse else "in memory of its own, since rings are used after it"
         decisions.append(Decision(copy.span, f"shared memory for storing {copy.dst.buffer.name}", where))
     return tuple(decisions)

@@ -52,12 +52,17 @@ class Consumer(RoleWalk):
         return True
 
     def declarations(self) -> d.Body:
-        descriptors = tuple(
+        return (*super(Consumer, self).declarations(), *self.bases(), *self.arrays_of_registers())
+
+    def bases(self) -> d.Body:
+        """The descriptors at slot 0 that the walk has asked for."""
+        return tuple(
             d.Declare(var=var, value=base_low(self.plans.shared.arrays[buffer], self.plans.shared_layouts[buffer], mn_major))
             for (buffer, mn_major), var in self.descriptors.items()
         )
-        registers = tuple(d.DeclareRegisters(registers=registers) for registers in self.registers.values())
-        return (*super(Consumer, self).declarations(), *descriptors, *registers)
+
+    def arrays_of_registers(self) -> d.Body:
+        return tuple(d.DeclareRegisters(registers=registers) for registers in self.registers.values())
 
     def statement(self, stmt: tile.Stmt) -> d.Body:
         """A statement between the waits it needs and the releases it allows, behind a barrier if its plan has one."""
@@ -141,7 +146,12 @@ class Consumer(RoleWalk):
         b = self._operand(gemm.b, plan.b_mn_major, before)
         clear = next((clear for clear in self.plans.clears if clear.gemm is gemm), None)
         cleared = self.value(gemm.clear_accum, before, gemm) if isinstance(gemm.clear_accum, Expr) else gemm.clear_accum
-        return (*before, *lower_gemm(gemm, plan, a, b, self.registers[gemm.c.buffer], clear, cleared, self.context.thread))
+        accumulator, thread = self.registers[gemm.c.buffer], self.context.thread
+        return (*before, *lower_gemm(gemm, plan, a, b, accumulator, clear, cleared, thread, self._left_in_flight()))
+
+    def _left_in_flight(self) -> int:
+        """How many gemms may still run when the statements behind one are done."""
+        return 0
 
     def _operand(self, operand: Region, mn_major: bool, before: list[d.Stmt]) -> Operand:
         """The operand with its descriptor at the current slot."""
@@ -164,7 +174,7 @@ class Consumer(RoleWalk):
                 return self._to_shared(copy, copy.dst.buffer)
             case CopyKind.FRAGMENT_TO_GLOBAL:
                 meet = (d.FenceProxyAsync(span=copy.span), self._barrier(copy))
-                stored = self._to_global(copy, SharedAddress(self.plans.shared.arrays[copy]))
+                stored = self._to_global(copy, self._first_byte(copy))
                 return (*self._to_shared(copy, copy), *meet, *stored)
             case CopyKind.TMA_STORE:
                 return self._to_global(copy, self.slot_address(copy.src.buffer))
@@ -180,6 +190,10 @@ class Consumer(RoleWalk):
 
     def _start(self, copy: tile.Copy, where: Buffer | tile.Copy, before: list[d.Stmt]) -> Expr:
         """The first byte of the tile that the copy writes, with what is needed to know it in front."""
+        return self._first_byte(where)
+
+    def _first_byte(self, where: Buffer | tile.Copy) -> Expr:
+        """The address of a shared buffer, or of the tile that a copy has to itself."""
         return SharedAddress(self.plans.shared.arrays[where])
 
     def _accumulator_plan(self, buffer: Buffer) -> GemmPlan:

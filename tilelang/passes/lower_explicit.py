@@ -14,6 +14,7 @@ from tilelang.passes.lower_consumer import DESCRIPTOR_UNIT_BYTES, Consumer
 from tilelang.passes.lower_copy import add, lower_tma_load
 from tilelang.passes.lower_gemm import Operand
 from tilelang.passes.lower_kernel import pointers, setup, title_lines
+from tilelang.passes.lower_order import lower_order
 from tilelang.passes.lower_values import Values
 from tilelang.passes.plan_explicit import ExplicitPlans
 from tilelang.passes.plans import CopyKind
@@ -35,7 +36,7 @@ def lower_explicit(kernel: tile.Kernel, explicit: ExplicitPlans, target: Target)
         threads=kernel.threads, min_blocks_per_sm=plans.roles.min_blocks_per_sm, tensor_maps=tuple(maps),
         pointers=pointers(kernel, roles), scalars=tuple(param for param in kernel.params if isinstance(param, Var)),
         shared=tuple(plans.shared.arrays.values()), shared_bytes=plans.shared.bytes, barriers=tuple(arrays.values()),
-        setup=setup(kernel, plans, tuple(arrays.values())), roles=tuple(roles), span=kernel.span,
+        setup=(*lower_order(kernel, plans.order), *setup(tuple(arrays.values()))), roles=tuple(roles), span=kernel.span,
     )  # fmt: skip
 
 

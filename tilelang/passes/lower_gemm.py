@@ -86,10 +86,11 @@ class RegisterOperand:
 
 def lower_gemm(
     gemm: Gemm, plan: GemmPlan, a: Operand | RegisterOperand, b: Operand, accumulator: d.Registers, clear: Clear | None,
-    cleared: Expr | bool, thread: Expr,
+    cleared: Expr | bool, thread: Expr, pending: int = 0,
 ) -> d.Body:  # fmt: skip
-    """Issue, commit, and wait for all of it.  The accumulator's rows are its m_tiles * n_tiles instruction tiles; `cleared` is
-    the gemm's `clear_accum` as a device expression, `thread` the number of the thread among those of the gemm."""
+    """Issue, commit, and wait until at most `pending` such groups run.  The accumulator's rows are its m_tiles * n_tiles
+    instruction tiles; `cleared` is the gemm's `clear_accum` as a device expression, `thread` the number of the thread among those
+    of the gemm."""
     span = gemm.span
     registers = (accumulator, a.registers) if isinstance(a, RegisterOperand) else (accumulator,)
     fences = tuple(d.FenceRegisters(registers=each, span=span) for each in registers)
@@ -100,7 +101,7 @@ def lower_gemm(
         d.WgmmaFence(span=span),
         *_loops(gemm, plan, a, b, accumulator, _Accumulate(clear, cleared)),
         d.WgmmaCommitGroup(span=span),
-        d.WgmmaWaitGroup(pending=0, span=span),
+        d.WgmmaWaitGroup(pending=pending, span=span),
         *fences,
     )
 

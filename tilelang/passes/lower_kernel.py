@@ -9,31 +9,54 @@ from tilelang.ir import device as d
 from tilelang.ir import tile
 from tilelang.ir.buffer import Buffer
 from tilelang.ir.device import i32
-from tilelang.ir.expr import Var
+from tilelang.ir.expr import Expr, Var
 from tilelang.ir.walk import walk
+from tilelang.layout.fragments import WARPGROUP_THREADS
 from tilelang.passes.lower_consumer import consumer_role
 from tilelang.passes.lower_order import lower_order
+from tilelang.passes.lower_ping_pong import make_turns, ping_pong_roles
 from tilelang.passes.lower_producer import producer_role
-from tilelang.passes.lower_ring import make_barriers
-from tilelang.passes.plans import Plans
+from tilelang.passes.lower_ring import Barriers, make_barriers
+from tilelang.passes.plans import PingPong, Plans
 from tilelang.target import Target
 
 
 def lower(kernel: tile.Kernel, plans: Plans, target: Target) -> d.DeviceKernel:
     """The device kernel that the plans describe."""
+    if plans.ping_pong is not None:
+        return _ping_pong(kernel, plans, plans.ping_pong, target)
     barriers = tuple(make_barriers(channel, plans.roles.consumer_threads) for channel in plans.channels)
     roles = [consumer_role(kernel, plans, barriers, dict(plans.registers))]
     if plans.roles.producer_threads:
         roles.append(producer_role(kernel, plans, barriers))
-    arrays = tuple(dict.fromkeys(array for pair in barriers for array in (pair.full, pair.empty)))
+    arrays = _arrays(barriers)
+    grid = tuple(axis.extent for axis in kernel.grid)
+    return _device_kernel(kernel, plans, target, grid, arrays, lower_order(kernel, plans.order), roles)
+
+
+def _ping_pong(kernel: tile.Kernel, plans: Plans, plan: PingPong, target: Target) -> d.DeviceKernel:
+    """As many blocks as the plan wants, each of which walks over its tiles."""
+    barriers, turns = tuple(make_barriers(channel, WARPGROUP_THREADS) for channel in plans.channels), make_turns()
+    roles = ping_pong_roles(kernel, plans, barriers, turns)
+    return _device_kernel(kernel, plans, target, (plan.blocks,), (*_arrays(barriers), turns), (), roles)
+
+
+def _arrays(barriers: tuple[Barriers, ...]) -> tuple[d.BarrierArray, ...]:
+    return tuple(dict.fromkeys(array for pair in barriers for array in (pair.full, pair.empty)))
+
+
+def _device_kernel(
+    kernel: tile.Kernel, plans: Plans, target: Target, grid: tuple[int | Expr, ...], arrays: tuple[d.BarrierArray, ...],
+    indices: d.Body, roles: list[d.Role],
+) -> d.DeviceKernel:  # fmt: skip
+    """The kernel around its roles; `indices` declares the author's block indices for all of them."""
     maps = dict.fromkeys(plan.tma.map for plan in plans.copies.values() if plan.tma)
     return d.DeviceKernel(
-        name=f"{kernel.name}_kernel", arch=target.arch, title=_title(kernel, plans, target),
-        grid=tuple(axis.extent for axis in kernel.grid), threads=plans.roles.threads,
-        min_blocks_per_sm=plans.roles.min_blocks_per_sm, tensor_maps=tuple(maps), pointers=pointers(kernel, roles),
-        scalars=tuple(param for param in kernel.params if isinstance(param, Var)), shared=tuple(plans.shared.arrays.values()),
-        shared_bytes=plans.shared.bytes, barriers=arrays, setup=setup(kernel, plans, arrays), roles=tuple(roles),
-        span=kernel.span,
+        name=f"{kernel.name}_kernel", arch=target.arch, title=_title(kernel, plans, target, arrays), grid=grid,
+        threads=plans.roles.threads, min_blocks_per_sm=plans.roles.min_blocks_per_sm, tensor_maps=tuple(maps),
+        pointers=pointers(kernel, roles), scalars=tuple(param for param in kernel.params if isinstance(param, Var)),
+        shared=tuple(plans.shared.arrays.values()), shared_bytes=plans.shared.bytes, barriers=arrays,
+        setup=(*indices, *setup(arrays)), roles=tuple(roles), span=kernel.span,
     )  # fmt: skip
 
 
@@ -43,11 +66,13 @@ def pointers(kernel: tile.Kernel, roles: list[d.Role]) -> tuple[Buffer, ...]:
     return tuple(tensor for tensor in kernel.tensors if tensor in used)
 
 
-def _title(kernel: tile.Kernel, plans: Plans, target: Target) -> str:
+def _title(kernel: tile.Kernel, plans: Plans, target: Target, arrays: tuple[d.BarrierArray, ...]) -> str:
     roles = plans.roles
     producers = f" + {roles.producer_threads} producer" if roles.producer_threads else ""
-    mbarriers = 2 * sum(channel.stages for channel in plans.channels)
-    return title_lines(kernel, plans, target, f"{roles.consumer_threads} consumer{producers} threads", mbarriers)
+    who = f"{roles.consumer_threads} consumer{producers} threads"
+    if plans.ping_pong is not None:
+        who = f"walked by {plans.ping_pong.blocks} blocks of {who}"
+    return title_lines(kernel, plans, target, who, sum(array.count for array in arrays))
 
 
 def title_lines(kernel: tile.Kernel, plans: Plans, target: Target, threads: str, mbarriers: int) -> str:
@@ -61,10 +86,9 @@ def title_lines(kernel: tile.Kernel, plans: Plans, target: Target, threads: str,
     )
 
 
-def setup(kernel: tile.Kernel, plans: Plans, arrays: tuple[d.BarrierArray, ...]) -> d.Body:
-    """Block indices by the author's names, and barriers that every thread and the TMA unit can see."""
-    grid = lower_order(kernel, plans.order)
+def setup(arrays: tuple[d.BarrierArray, ...]) -> d.Body:
+    """Barriers that every thread and the TMA unit can see."""
     if not arrays:
-        return grid
+        return ()
     inits = tuple(d.MbarrierInit(barrier=d.BarrierRef(array, i32(i))) for array in arrays for i in range(array.count))
-    return (*grid, d.Elected(warp=0, body=(*inits, d.FenceMbarrierInit())), d.SyncThreads())
+    return (d.Elected(warp=0, body=(*inits, d.FenceMbarrierInit())), d.SyncThreads())

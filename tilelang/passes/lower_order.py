@@ -13,13 +13,28 @@ def lower_order(kernel: tile.Kernel, order: BlockOrder | None) -> d.Body:
     """Declarations of the author's block indices."""
     if order is None:
         return tuple(d.Declare(var=axis.var, value=index) for axis, index in zip(kernel.grid, BLOCK_IDX, strict=False))
-    x, y = (axis.var for axis in kernel.grid)
-    block, first, place, rows = (Var(name, INT32) for name in ("block", "first_row", "place", "rows"))
-    tiles = order.group_rows * order.columns
+    number, block = binary("+", times(BLOCK_IDX[1], order.columns), BLOCK_IDX[0]), Var("block", INT32)
     groups = f"tiles in groups of {order.group_rows} rows, down the rows first, for the L2 cache"
-    number = binary("+", times(BLOCK_IDX[1], order.columns), BLOCK_IDX[0])
+    return (d.Declare(var=block, value=number, text=groups), *_grouped(kernel, order, block))
+
+
+def lower_tile(kernel: tile.Kernel, order: BlockOrder | None, number: Expr) -> d.Body:
+    """The same for the `number`-th tile of the grid."""
+    if order is not None:
+        return _grouped(kernel, order, number)
+    declared: list[d.Stmt] = []
+    for axis in kernel.grid[:-1]:
+        declared.append(d.Declare(var=axis.var, value=binary("%", number, axis.extent)))
+        number = binary("//", number, axis.extent)
+    return (*declared, d.Declare(var=kernel.grid[-1].var, value=number))
+
+
+def _grouped(kernel: tile.Kernel, order: BlockOrder, block: Expr) -> d.Body:
+    """The indices of the `block`-th tile in grouped order."""
+    x, y = (axis.var for axis in kernel.grid)
+    first, place, rows = (Var(name, INT32) for name in ("first_row", "place", "rows"))
+    tiles = order.group_rows * order.columns
     declared: list[d.Stmt] = [
-        d.Declare(var=block, value=number, text=groups),
         d.Declare(var=first, value=times(binary("//", block, tiles), order.group_rows)),
         d.Declare(var=place, value=binary("%", block, tiles)),
     ]

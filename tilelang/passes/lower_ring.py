@@ -53,10 +53,11 @@ class Ring:
         stage = Var(f"{prefix}stage", UINT32) if channel.stages > 1 else None
         return Ring(channel, barriers, stage, Var(f"{prefix}phase", UINT32))
 
-    def declare(self) -> tuple[d.Stmt, ...]:
-        """The variables, at the first slot of the first lap."""
-        stage = (d.Declare(var=self.stage, value=u32(0), mutable=True),) if self.stage is not None else ()
-        return (*stage, d.Declare(var=self.phase, value=u32(0), mutable=True))
+    def declare(self, fill: int = 0) -> tuple[d.Stmt, ...]:
+        """The variables, at the slot and in the lap of the `fill`-th fill."""
+        lap, slot = divmod(fill, self.channel.stages)
+        stage = (d.Declare(var=self.stage, value=u32(slot), mutable=True),) if self.stage is not None else ()
+        return (*stage, d.Declare(var=self.phase, value=u32(lap % 2), mutable=True))
 
     @property
     def slot(self) -> Expr:
@@ -78,10 +79,10 @@ class Ring:
         full = d.BarrierRef(self.barriers.full, self.slot)
         return d.MbarrierExpectTx(barrier=full, bytes=self.channel.bytes_per_stage, span=span)
 
-    def release(self, span: Span | None) -> d.Stmt:
-        """One arrival for each consumer warp."""
-        arrive = d.MbarrierArrive(barrier=d.BarrierRef(self.barriers.empty, self.slot), span=span)
-        return d.Elected(warp=None, body=(arrive,), span=span)
+    def release(self, span: Span | None, slot: Expr | None = None) -> d.Stmt:
+        """One arrival for each consumer warp, for the current slot or another."""
+        barrier = d.BarrierRef(self.barriers.empty, self.slot if slot is None else slot)
+        return d.Elected(warp=None, body=(d.MbarrierArrive(barrier=barrier, span=span),), span=span)
 
-    def advance(self, span: Span | None) -> d.Stmt:
-        return d.RingAdvance(stage=self.stage, phase=self.phase, stages=self.channel.stages, span=span)
+    def advance(self, span: Span | None, slots: int = 1) -> d.Stmt:
+        return d.RingAdvance(stage=self.stage, phase=self.phase, stages=self.channel.stages, slots=slots, span=span)

@@ -58,12 +58,14 @@ class RoleWalk:
 
     def declarations(self) -> d.Body:
         """Ring positions and mutable scalars, at the top of the role."""
-        rings = tuple(stmt for ring in self.rings for stmt in ring.declare())
-        scalars = tuple(
+        return (*(stmt for ring in self.rings for stmt in ring.declare()), *self.scalars())
+
+    def scalars(self) -> d.Body:
+        """Mutable scalars."""
+        return tuple(
             d.Declare(var=var, value=convert(Const(0), var.dtype), mutable=True, span=buffer.span)
             for buffer, var in self.context.variables.items()
         )
-        return (*rings, *scalars)
 
     def ring_of(self, buffer: Buffer) -> Ring | None:
         """The ring that a shared buffer is filled in, if it is."""

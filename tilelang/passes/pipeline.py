@@ -31,6 +31,7 @@ from tilelang.passes.plan_copy import ELEMENTWISE, plan_copies
 from tilelang.passes.plan_explicit import plan_explicit
 from tilelang.passes.plan_gemm import plan_gemms
 from tilelang.passes.plan_order import plan_order
+from tilelang.passes.plan_ping_pong import CONSUMERS, plan_ping_pong
 from tilelang.passes.plan_pipeline import plan_channels
 from tilelang.passes.plan_producer import producer_scalars
 from tilelang.passes.plan_register_hints import apply_hints
@@ -87,19 +88,23 @@ def plan(
     fragments = {buffer: demand.layout for buffer, demand in settled.layouts.fragments.items()}
     shared_layouts = layouts_of_shared(kernel, copied.shared_layouts)
     registers = plan_registers(kernel.body, fragments, loops, gemms.accumulators)
-    shared, shared_reasons = allocate_shared(kernel, shared_layouts, channels, copies, fragments, target)
-    roles, role_reasons = plan_roles(authors, bool(channels), registers, gemms.accumulators, shared.bytes, target)
+    ping_pong, channels, turn_reasons = plan_ping_pong(kernel, channels, copies, shared_layouts, fragments, target)
+    groups = CONSUMERS if ping_pong else 1
+    shared, shared_reasons = allocate_shared(kernel, shared_layouts, channels, copies, fragments, target, groups)
+    roles, role_reasons = plan_roles(authors, bool(channels), registers, gemms.accumulators, shared.bytes, target, groups)
     roles, role_reasons = apply_hints(kernel, roles, role_reasons, target)
     order, order_reasons = plan_order(kernel)
     loads = {copy for channel in channels for site in channel.sites for copy in site.copies}
     plans = Plans(
         body=kernel.body, shared_layouts=shared_layouts, fragment_layouts=fragments, loop_layouts=loops, copies=copies,
         gemms=gemms.gemms, clears=clears, channels=channels, roles=roles, shared=shared,
-        syncs=plan_sync(kernel.body, copies, shared.arrays), alignments=alignments, registers=registers,
+        syncs=plan_sync(kernel.body, copies, shared.arrays, ping_pong is not None), alignments=alignments, registers=registers,
         producer_scalars=producer_scalars(kernel, loads), order=order, ordered_stores=plan_ordered_stores(kernel, copies),
+        ping_pong=ping_pong,
     )  # fmt: skip
     reasons = (
-        hoisted, gemms.decisions, copied.decisions, settled.decisions, clear_reasons, shared_reasons, role_reasons, order_reasons,
+        hoisted, gemms.decisions, copied.decisions, settled.decisions, clear_reasons, turn_reasons, shared_reasons, role_reasons,
+        order_reasons,
     )  # fmt: skip
     return plans, tuple(decision for group in reasons for decision in group)
 

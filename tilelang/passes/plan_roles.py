@@ -59,17 +59,17 @@ def spare_registers(kernel: Kernel, target: Target) -> int:
 
 def plan_roles(
     kernel: Kernel, loads: bool, registers: Mapping[Buffer, Registers], gemms: Mapping[Buffer, GemmPlan], shared_bytes: int,
-    target: Target,
+    target: Target, groups: int = 1,
 ) -> tuple[RolePlan, tuple[Decision, ...]]:  # fmt: skip
     """The split for the most blocks per SM (at most two) that shared memory and registers allow.  `kernel` is the author's;
-    `registers` has the fragments that were added to it, too.  Raises ResourceExceeded (TL402) if the accumulators alone are more
-    than a thread of a single block can have."""
+    `registers` has the fragments that were added to it, too.  `groups` of the author's threads share a block.  Raises
+    ResourceExceeded (TL402) if the accumulators alone are more than a thread of a single block can have."""
     needed = _needed_registers(kernel, registers)
-    plan = _split(kernel.threads, loads, MAX_BLOCKS_PER_SM, target)
+    plan = _split(groups * kernel.threads, loads, MAX_BLOCKS_PER_SM, target)
     why_not = _why_not(plan, needed, max((gemm.n for gemm in gemms.values()), default=0), shared_bytes, target)
     rejected = () if why_not is None else (why_not,)
     if rejected:
-        plan = _split(kernel.threads, loads, 1, target)
+        plan = _split(groups * kernel.threads, loads, 1, target)
         _check_accumulators(kernel, [array for buffer, array in registers.items() if buffer in gemms], plan)
     producer = f", {plan.producer_threads} producer threads" if plan.producer_threads else ""
     producer += f" with {plan.producer_registers}" if plan.producer_registers else ""

@@ -60,10 +60,10 @@ class _Planner:
         if isinstance(stmt, tile.If):
             return self.body(stmt.then, state) | self.body(stmt.otherwise, state)
         if isinstance(stmt, (tile.For, tile.While)):
-            return self._loop(stmt.body, state)
+            return self.loop(stmt.body, state)
         return state
 
-    def _loop(self, body: tile.Body, entry: _State) -> _State:
+    def loop(self, body: tile.Body, entry: _State) -> _State:
         """Until what comes round the back edge is known; a break may leave from anywhere."""
         early, outer = any(leaves(stmt) for stmt in body), self.seen
         while True:
@@ -77,11 +77,15 @@ class _Planner:
 
 
 def plan_sync(
-    body: tile.Body, copies: Mapping[tile.Copy, CopyPlan], arrays: Mapping[Key, SharedArray]
+    body: tile.Body, copies: Mapping[tile.Copy, CopyPlan], arrays: Mapping[Key, SharedArray], repeated: bool = False
 ) -> dict[tile.Stmt, Sync]:
-    """The statements that need a barrier in front, with or without a proxy fence before it."""
+    """The statements that need a barrier in front, with or without a proxy fence before it.  `repeated`: the same threads do the
+    body again, for another tile."""
     memory = Memory(copies, arrays, guarded_tensors(body))
     leaf_statements = (stmt for stmt in statements(body) if not sub_bodies(stmt))
     planner = _Planner(memory, frozenset(key for stmt in leaf_statements for key in memory.touched(stmt).async_reads))
-    planner.body(body, _State())
+    if repeated:
+        planner.loop(body, _State())
+    else:
+        planner.body(body, _State())
     return planner.found

@@ -140,6 +140,18 @@ class BlockOrder:
 
 
 @dataclass(frozen=True, slots=True)
+class PingPong:
+    """Two consumer warpgroups of one block take tiles of the grid in turn, so that what one does behind its main loop hides under
+    the main loop of the other.  `blocks` blocks walk over all `tiles` of the grid; each tile fills `turns` slots of the one
+    channel, in `loop`, whose gemm runs on while the next slot is waited for."""
+
+    loop: For
+    turns: int
+    tiles: int
+    blocks: int
+
+
+@dataclass(frozen=True, slots=True)
 class Sync:
     """A barrier of all consumers before a statement; `fence`: with a proxy fence before it."""
 
@@ -166,3 +178,4 @@ class Plans:
     producer_scalars: Collection[Var | Buffer]
     order: BlockOrder | None
     ordered_stores: Collection[Copy]
+    ping_pong: PingPong | None = None

@@ -89,12 +89,11 @@ def _register_store_word(stmt: device.RegisterStoreWord, strand: Strand) -> None
 
 
 def _ring_advance(stmt: device.RingAdvance, strand: Strand) -> None:
-    wraps = True
+    stage = 0 if stmt.stage is None else strand.uniform(stmt.stage, "the stage of a ring")
+    laps, stage = divmod(stage + stmt.slots, stmt.stages)
     if stmt.stage is not None:
-        stage = strand.uniform(stmt.stage, "the stage of a ring") + 1
-        wraps = stage == stmt.stages
-        _set(stmt.stage, 0 if wraps else stage, strand)
-    if wraps:
+        _set(stmt.stage, stage, strand)
+    if laps % 2:
         _set(stmt.phase, strand.uniform(stmt.phase, "the phase of a ring") ^ 1, strand)
 
 

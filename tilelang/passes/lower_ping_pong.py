@@ -1,0 +1,161 @@
+"""Two consumer warpgroups that take tiles in turn, and the producer that fills the one ring for both.
+
+    for each tile of mine:                                  (every second one; the producer: every one)
+        ...                                                 what stands in front of the main loop
+        wait for turn[me]                                   the other has seen its last slot full
+        for k: wait for full, wgmma, wait for all but it, release the slot of the turn before
+        arrive at turn[other]
+        wait for the last wgmma, release its slot, skip the slots of the other's tile
+        ...                                                 what stands behind the main loop
+
+The turn is not only for speed: a wait for a parity cannot tell a phase from the one two before it, so a warpgroup may look at a
+slot only when all fills before its own are known to be complete.  (PTX ISA, "mbarrier.try_wait": the phase parity.)
+"""
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from tilelang.errors import InternalError, Span
+from tilelang.ir import device as d
+from tilelang.ir import tile
+from tilelang.ir.buffer import Buffer
+from tilelang.ir.device import BLOCK_IDX, i32, u32
+from tilelang.ir.expr import INT32, UINT32, Expr, Var, binary, compare
+from tilelang.layout.digits import WARP_THREADS
+from tilelang.layout.fragments import WARPGROUP_THREADS
+from tilelang.passes.lower_arith import add
+from tilelang.passes.lower_consumer import CONSUMER_BARRIER, Consumer
+from tilelang.passes.lower_order import lower_tile
+from tilelang.passes.lower_producer import Producer
+from tilelang.passes.lower_ring import Barriers, Ring
+from tilelang.passes.lower_role import start_rings
+from tilelang.passes.plan_ping_pong import CONSUMERS
+from tilelang.passes.plans import PingPong, Plans
+
+
+def make_turns() -> d.BarrierArray:
+    """The mbarriers at which each warpgroup waits for its turn at the ring."""
+    return d.BarrierArray(
+        name="turn", count=CONSUMERS, arrivals=WARPGROUP_THREADS // WARP_THREADS,
+        text="every warp of the other warpgroup has seen its last slot full",
+    )  # fmt: skip
+
+
+def ping_pong_roles(kernel: tile.Kernel, plans: Plans, barriers: tuple[Barriers, ...], turns: d.BarrierArray) -> list[d.Role]:
+    """The consumers, and their producer."""
+    consumers = [_consumer(kernel, plans, barriers, turns, number) for number in range(CONSUMERS)]
+    return [*consumers, _producer(kernel, plans, barriers)]
+
+
+def _ping_pong(plans: Plans) -> PingPong:
+    if plans.ping_pong is None:
+        raise InternalError("warpgroups take tiles in turn without a plan", code="TL902")
+    return plans.ping_pong
+
+
+def _tiles(kernel: tile.Kernel, plans: Plans, first: int, every: int, body: d.Body, around: d.Body) -> d.Body:
+    """`body` for every `every`-th of the block's tiles, from its `first` on; `around` is declared afresh for each."""
+    plan, number = _ping_pong(plans), Var("tile", INT32)
+    start = add(BLOCK_IDX[0], i32(first * plan.blocks))
+    indices = lower_tile(kernel, plans.order, number)
+    inside = (*indices, *around, *body)
+    return (d.For(var=number, start=start, stop=i32(plan.tiles), step=every * plan.blocks, body=inside, span=kernel.span),)
+
+
+def _producer(kernel: tile.Kernel, plans: Plans, barriers: tuple[Barriers, ...]) -> d.Role:
+    roles = plans.roles
+    producer = Producer(kernel, plans, start_rings(plans, barriers), {}, roles.consumer_threads, roles.producer_threads)
+    body = _tiles(kernel, plans, 0, 1, producer.body(plans.body), producer.scalars())
+    registers = (d.SetMaxRegisters(count=roles.producer_registers, increase=False),) if roles.producer_registers else ()
+    rings = tuple(stmt for ring in producer.rings for stmt in ring.declare())
+    return d.Role(
+        name="producer", first_thread=roles.consumer_threads, threads=roles.producer_threads,
+        text="producer: one thread keeps the ring full, for one tile after the other",
+        body=(*registers, d.Elected(warp=0, body=(*rings, *body))),
+    )  # fmt: skip
+
+
+def _consumer(
+    kernel: tile.Kernel, plans: Plans, barriers: tuple[Barriers, ...], turns: d.BarrierArray, number: int
+) -> d.Role:
+    plan = _ping_pong(plans)
+    walk = TurnTaker(
+        kernel, plans, start_rings(plans, barriers), dict(plans.registers), number * WARPGROUP_THREADS, WARPGROUP_THREADS,
+        number=number, turns=turns,
+    )  # fmt: skip
+    body = walk.body(plans.body)
+    tiles = _tiles(kernel, plans, number, CONSUMERS, body, (*walk.scalars(), *walk.arrays_of_registers()))
+    count = plans.roles.consumer_registers
+    increase = (d.SetMaxRegisters(count=count, increase=True),) if plans.roles.producer_registers else ()
+    which = ("first", "second")[number]
+    return d.Role(
+        name=f"consumer_{number}", first_thread=number * WARPGROUP_THREADS, threads=WARPGROUP_THREADS,
+        text=f"consumers of every {'other' if number else 'second'} tile, from the {which} on: compute and store",
+        body=(*increase, *walk.position(plan.turns * number), *walk.bases(), *tiles),
+    )  # fmt: skip
+
+
+@dataclass(slots=True)
+class TurnTaker(Consumer):
+    """The walk of one of the warpgroups: `number` 0 or 1."""
+
+    number: int = field(kw_only=True)
+    turns: d.BarrierArray = field(kw_only=True)
+    turn: Var = field(init=False)
+    behind: Var = field(init=False)
+
+    def __post_init__(self) -> None:
+        super(TurnTaker, self).__post_init__()
+        self.turn, self.behind = Var("turn_phase", UINT32), Var("behind", UINT32)
+
+    @property
+    def ring(self) -> Ring:
+        return self.rings[0]
+
+    def position(self, fill: int) -> d.Body:
+        """Where the warpgroup begins: at the `fill`-th fill of the ring.  The first has its first turn without waiting: on a
+        fresh barrier parity 1 counts as completed."""
+        first = d.Declare(var=self.turn, value=u32(1 - self.number), mutable=True, text="parity of the next turn")
+        behind = d.Declare(var=self.behind, value=u32(0), mutable=True, text="the slot of the turn before")
+        return (*self.ring.declare(fill), first, behind)
+
+    def statement(self, stmt: tile.Stmt) -> d.Body:
+        work = super(TurnTaker, self).statement(stmt)
+        plan = _ping_pong(self.plans)
+        return (*self._begin(stmt.span), *work, *self._end(plan, stmt.span)) if stmt is plan.loop else work
+
+    def _begin(self, span: Span | None) -> d.Body:
+        return (
+            d.MbarrierWait(barrier=d.BarrierRef(self.turns, i32(self.number)), parity=self.turn, span=span),
+            d.Assign(var=self.turn, value=binary("^", self.turn, u32(1)), span=span),
+        )
+
+    def _end(self, plan: PingPong, span: Span | None) -> d.Body:
+        """The other's turn, then what is left of this one."""
+        arrive = d.MbarrierArrive(barrier=d.BarrierRef(self.turns, i32(1 - self.number)), span=span)
+        gemm = next(stmt for stmt in plan.loop.body if isinstance(stmt, tile.Gemm))
+        return (
+            d.Elected(warp=None, body=(arrive,), span=span),
+            d.WgmmaWaitGroup(pending=0, span=gemm.span),
+            d.FenceRegisters(registers=self.registers[gemm.c.buffer], span=gemm.span),
+            self.ring.release(gemm.span, self.behind),
+            self.ring.advance(span, plan.turns),
+        )
+
+    def _left_in_flight(self) -> int:
+        return 1
+
+    def _release(self, ring: Ring, stmt: tile.Stmt) -> d.Body:
+        """The slot of the turn before, whose gemm is done; there is none in the first turn."""
+        loop = _ping_pong(self.plans).loop
+        release = d.If(
+            condition=compare("!=", loop.var, loop.start), then=(ring.release(stmt.span, self.behind),), span=stmt.span
+        )
+        return (release, d.Assign(var=self.behind, value=ring.slot, span=stmt.span), ring.advance(stmt.span))
+
+    def _barrier(self, stmt: tile.Stmt) -> d.Stmt:
+        return d.NamedBarrierSync(id=CONSUMER_BARRIER + self.number, threads=self.threads, span=stmt.span)
+
+    def _first_byte(self, where: Buffer | tile.Copy) -> Expr:
+        """Each warpgroup has a tile of its own to store from."""
+        return add(super(TurnTaker, self)._first_byte(where), u32(self.number * self.plans.shared.arrays[where].stage_bytes))
