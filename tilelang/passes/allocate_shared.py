@@ -5,9 +5,11 @@ stands at the top of the kernel, behind every statement that loads or reads a ri
 """
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 
 from tilelang.errors import ResourceExceeded, Span
 from tilelang.ir.buffer import Buffer
@@ -46,16 +48,22 @@ def allocate_shared(
     fragments: Mapping[Buffer, Layout],
     target: Target,
     storers: int = 1,
+    guests: Mapping[Buffer, Copy] = MappingProxyType({}),
 ) -> tuple[SharedPlan, tuple[Decision, ...]]:
-    """Offsets of all arrays.  `storers`: groups of threads that store tiles at the same time, while others use the rings.  Raises
-    ResourceExceeded (TL401), with the table of buffers, if they do not fit."""
+    """Offsets of all arrays.  `storers`: groups of threads that store tiles at the same time, while others use the rings.
+    `guests`: buffers that lie where a copy has its tile.  Raises ResourceExceeded (TL401), with the table of buffers, if they do
+    not fit."""
     memory = _Memory()
     stages = {buffer: channel.stages for channel in channels for buffer in channel.buffers}
     for buffer in kernel.buffers:
-        if buffer in layouts:
+        if buffer in layouts and buffer not in guests:
             array = _tile(buffer.name, layouts[buffer], stages.get(buffer, 1), memory.end, buffer.span)
             memory.place(buffer, array)
     decisions = _place_store_tiles(kernel, copies, memory, storers)
+    for buffer, copy in guests.items():
+        host = memory.arrays[copy]
+        guest = _tile(buffer.name, layouts[buffer], storers, host.offset_bytes, buffer.span)
+        memory.place(buffer, dataclasses.replace(guest, stage_bytes=host.stage_bytes))
     for stmt in statements(kernel.body):
         if isinstance(stmt, Reduce):
             _place_scratch(stmt, fragments[stmt.src.buffer], kernel.threads, memory)

@@ -95,7 +95,11 @@ class Consumer(RoleWalk):
             for reader in statements(self.plans.body)
         )  # fmt: skip
         sync = (d.SyncWarp(span=stmt.span),) if ordinary else ()
-        return (*sync, ring.release(stmt.span), ring.advance(stmt.span))
+        return (*sync, ring.release(stmt.span), self._advance(ring, stmt))
+
+    def _advance(self, ring: Ring, stmt: tile.Stmt) -> d.Stmt:
+        """To the slot that comes next for these threads."""
+        return ring.advance(stmt.span)
 
     def leaf(self, stmt: tile.Stmt) -> d.Body:
         match stmt:

@@ -29,8 +29,7 @@ from tilelang.passes.lower_order import lower_tile
 from tilelang.passes.lower_producer import Producer
 from tilelang.passes.lower_ring import Barriers, Ring
 from tilelang.passes.lower_role import start_rings
-from tilelang.passes.plan_ping_pong import CONSUMERS
-from tilelang.passes.plans import PingPong, Plans
+from tilelang.passes.plans import CONSUMERS, PingPong, Plans
 
 
 def make_turns() -> d.BarrierArray:
@@ -78,7 +77,6 @@ def _producer(kernel: tile.Kernel, plans: Plans, barriers: tuple[Barriers, ...])
 def _consumer(
     kernel: tile.Kernel, plans: Plans, barriers: tuple[Barriers, ...], turns: d.BarrierArray, number: int
 ) -> d.Role:
-    plan = _ping_pong(plans)
     walk = TurnTaker(
         kernel, plans, start_rings(plans, barriers), dict(plans.registers), number * WARPGROUP_THREADS, WARPGROUP_THREADS,
         number=number, turns=turns,
@@ -91,7 +89,7 @@ def _consumer(
     return d.Role(
         name=f"consumer_{number}", first_thread=number * WARPGROUP_THREADS, threads=WARPGROUP_THREADS,
         text=f"consumers of every {'other' if number else 'second'} tile, from the {which} on: compute and store",
-        body=(*increase, *walk.position(plan.turns * number), *walk.bases(), *tiles),
+        body=(*increase, *walk.position(), *walk.bases(), *tiles),
     )  # fmt: skip
 
 
@@ -109,15 +107,19 @@ class TurnTaker(Consumer):
         self.turn, self.behind = Var("turn_phase", UINT32), Var("behind", UINT32)
 
     @property
-    def ring(self) -> Ring:
-        return self.rings[0]
+    def main(self) -> Ring:
+        """The ring of the main loop."""
+        loop = _ping_pong(self.plans).loop
+        return next(ring for ring in self.rings if ring.channel.sites[0].copies[0] in loop.body)
 
-    def position(self, fill: int) -> d.Body:
-        """Where the warpgroup begins: at the `fill`-th fill of the ring.  The first has its first turn without waiting: on a
-        fresh barrier parity 1 counts as completed."""
+    def position(self) -> d.Body:
+        """Where the warpgroup begins: at the fills for the block's tile of its number.  The first has its first turn without
+        waiting: on a fresh barrier parity 1 counts as completed."""
+        turns, main = _ping_pong(self.plans).turns, self.main
+        rings = (stmt for ring in self.rings for stmt in ring.declare(self.number * (turns if ring is main else 1)))
         first = d.Declare(var=self.turn, value=u32(1 - self.number), mutable=True, text="parity of the next turn")
         behind = d.Declare(var=self.behind, value=u32(0), mutable=True, text="the slot of the turn before")
-        return (*self.ring.declare(fill), first, behind)
+        return (*rings, first, behind)
 
     def statement(self, stmt: tile.Stmt) -> d.Body:
         work = super(TurnTaker, self).statement(stmt)
@@ -138,20 +140,26 @@ class TurnTaker(Consumer):
             d.Elected(warp=None, body=(arrive,), span=span),
             d.WgmmaWaitGroup(pending=0, span=gemm.span),
             d.FenceRegisters(registers=self.registers[gemm.c.buffer], span=gemm.span),
-            self.ring.release(gemm.span, self.behind),
-            self.ring.advance(span, plan.turns),
+            self.main.release(gemm.span, self.behind),
+            self.main.advance(span, plan.turns),
         )
 
     def _left_in_flight(self) -> int:
         return 1
 
     def _release(self, ring: Ring, stmt: tile.Stmt) -> d.Body:
-        """The slot of the turn before, whose gemm is done; there is none in the first turn."""
+        """In the main loop the slot of the turn before, whose gemm is done; there is none in the first turn."""
+        if ring is not self.main:
+            return super(TurnTaker, self)._release(ring, stmt)
         loop = _ping_pong(self.plans).loop
         release = d.If(
             condition=compare("!=", loop.var, loop.start), then=(ring.release(stmt.span, self.behind),), span=stmt.span
         )
         return (release, d.Assign(var=self.behind, value=ring.slot, span=stmt.span), ring.advance(stmt.span))
+
+    def _advance(self, ring: Ring, stmt: tile.Stmt) -> d.Stmt:
+        """Past the slot of the other's tile: what stands outside of the main loop fills one for each."""
+        return ring.advance(stmt.span, CONSUMERS)
 
     def _barrier(self, stmt: tile.Stmt) -> d.Stmt:
         return d.NamedBarrierSync(id=CONSUMER_BARRIER + self.number, threads=self.threads, span=stmt.span)

@@ -17,6 +17,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 
 from tilelang.ir.buffer import Buffer
 from tilelang.ir.device import DeviceKernel
@@ -31,7 +32,7 @@ from tilelang.passes.plan_copy import ELEMENTWISE, plan_copies
 from tilelang.passes.plan_explicit import plan_explicit
 from tilelang.passes.plan_gemm import plan_gemms
 from tilelang.passes.plan_order import plan_order
-from tilelang.passes.plan_ping_pong import CONSUMERS, plan_ping_pong
+from tilelang.passes.plan_ping_pong import plan_ping_pong
 from tilelang.passes.plan_pipeline import plan_channels
 from tilelang.passes.plan_producer import producer_scalars
 from tilelang.passes.plan_register_hints import apply_hints
@@ -39,10 +40,11 @@ from tilelang.passes.plan_registers import plan_registers
 from tilelang.passes.plan_roles import PRODUCER_THREADS, plan_roles, spare_registers
 from tilelang.passes.plan_schedule import plan_clears, plan_ordered_stores
 from tilelang.passes.plan_sync import plan_sync
-from tilelang.passes.plans import Channel, Clear, CopyPlan, Plans
+from tilelang.passes.plans import CONSUMERS, Channel, Clear, CopyPlan, Plans
 from tilelang.passes.prune import prune
 from tilelang.passes.settle import layouts_of_shared, settle_layouts, whole_statements, with_body
 from tilelang.passes.transform_elementwise import transform_elementwise
+from tilelang.passes.transform_guest import transform_guest
 from tilelang.passes.transform_hoist import transform_hoist
 from tilelang.target import Target
 from tilelang.trace import Decision
@@ -77,21 +79,48 @@ def plan(
 ) -> tuple[Plans, tuple[Decision, ...]]:
     """All plans of a legal kernel that is not divided by hand, and the decisions behind them.  `alignments`: of tensors whose
     address is no multiple of 16 bytes, in bytes."""
-    authors = kernel
     body, hoisted = transform_hoist(kernel, kernel.body, spare_registers(kernel, target))
-    kernel = with_body(kernel, body)
+    around = _Around(kernel, target, options, alignments)
+    first = with_body(kernel, body)
+    plans, reasons = _plan(first, around)
+    if plans.ping_pong is not None:
+        found = transform_guest(first, plans.copies)
+        again = _plan(found.kernel, around, found.hosts) if found is not None else None
+        if found is not None and again is not None and again[0].ping_pong is not None:
+            return again[0], (*hoisted, *found.decisions, *again[1])
+    return plans, (*hoisted, *reasons)
+
+
+@dataclass(frozen=True, slots=True)
+class _Around:
+    """What a plan depends on beside the statements: the kernel as its author wrote it, the chip, the options, and the tensors
+    whose address is no multiple of 16 bytes."""
+
+    authors: Kernel
+    target: Target
+    options: Options
+    alignments: Mapping[Buffer, int]
+
+
+def _plan(
+    kernel: Kernel, around: _Around, guests: Mapping[Buffer, Copy] = MappingProxyType({})
+) -> tuple[Plans, tuple[Decision, ...]]:
+    """All plans of the kernel; `guests` are buffers that lie where a copy has its tile."""
+    target, alignments = around.target, around.alignments
     gemms = plan_gemms(kernel, target)
-    copied = plan_copies(kernel, gemms.shared, gemms.accumulators, alignments, options)
+    copied = plan_copies(kernel, gemms.shared, gemms.accumulators, alignments, around.options)
     clears, clear_reasons = plan_clears(kernel)
-    settled = _settle(kernel, copied.copies, clears, gemms.fragments, options)
+    settled = _settle(kernel, copied.copies, clears, gemms.fragments, around.options)
     kernel, copies, channels, loops = settled.kernel, settled.copies, settled.channels, settled.layouts.loops
     fragments = {buffer: demand.layout for buffer, demand in settled.layouts.fragments.items()}
     shared_layouts = layouts_of_shared(kernel, copied.shared_layouts)
     registers = plan_registers(kernel.body, fragments, loops, gemms.accumulators)
-    ping_pong, channels, turn_reasons = plan_ping_pong(kernel, channels, copies, shared_layouts, fragments, target)
+    ping_pong, channels, turn_reasons = plan_ping_pong(kernel, channels, copies, shared_layouts, fragments, target, guests)
     groups = CONSUMERS if ping_pong else 1
-    shared, shared_reasons = allocate_shared(kernel, shared_layouts, channels, copies, fragments, target, groups)
-    roles, role_reasons = plan_roles(authors, bool(channels), registers, gemms.accumulators, shared.bytes, target, groups)
+    shared, shared_reasons = allocate_shared(
+        kernel, shared_layouts, channels, copies, fragments, target, groups, guests if ping_pong else {}
+    )
+    roles, role_reasons = plan_roles(around.authors, bool(channels), registers, gemms.accumulators, shared.bytes, target, groups)
     roles, role_reasons = apply_hints(kernel, roles, role_reasons, target)
     order, order_reasons = plan_order(kernel)
     loads = {copy for channel in channels for site in channel.sites for copy in site.copies}
@@ -103,7 +132,7 @@ def plan(
         ping_pong=ping_pong,
     )  # fmt: skip
     reasons = (
-        hoisted, gemms.decisions, copied.decisions, settled.decisions, clear_reasons, turn_reasons, shared_reasons, role_reasons,
+        gemms.decisions, copied.decisions, settled.decisions, clear_reasons, turn_reasons, shared_reasons, role_reasons,
         order_reasons,
     )  # fmt: skip
     return plans, tuple(decision for group in reasons for decision in group)

@@ -139,11 +139,15 @@ class BlockOrder:
     rows: int
 
 
+CONSUMERS = 2
+"""Warpgroups that share a block and take tiles in turn."""
+
+
 @dataclass(frozen=True, slots=True)
 class PingPong:
     """Two consumer warpgroups of one block take tiles of the grid in turn, so that what one does behind its main loop hides under
-    the main loop of the other.  `blocks` blocks walk over all `tiles` of the grid; each tile fills `turns` slots of the one
-    channel, in `loop`, whose gemm runs on while the next slot is waited for."""
+    the main loop of the other.  `blocks` blocks walk over all `tiles` of the grid; each tile fills `turns` slots of one channel
+    in `loop`, whose gemm runs on while the next slot is waited for, and one slot of every other channel."""
 
     loop: For
     turns: int

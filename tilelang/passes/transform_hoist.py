@@ -25,18 +25,19 @@ from tilelang.trace import Decision
 
 def transform_hoist(kernel: tile.Kernel, body: tile.Body, budget_registers: int) -> tuple[tile.Body, tuple[Decision, ...]]:
     """The body with such loads in front of the last loop around a gemm.  `budget_registers`: of each thread, for all of them."""
-    position = max((i for i, stmt in enumerate(body) if _is_main_loop(stmt)), default=None)
+    position = main_loop(body)
     if position is None:
         return body, ()
     written = {buffer for stmt in statements(body) for buffer in writes(stmt)}
-    known = {axis.var for axis in kernel.grid} | {param for param in kernel.params if isinstance(param, Var)}
+    known = known_from_the_start(kernel)
     ahead: list[tile.Stmt] = []
     rest: list[tile.Stmt] = []
     decisions: list[Decision] = []
     for stmt in body[position + 1 :]:
         loop = stmt
-        for load in _loads(stmt, written, known):
-            assert isinstance(loop, tile.Parallel)
+        for load in rows_and_tiles(stmt, written, known):
+            if not isinstance(loop, tile.Parallel) or is_tile(loop, load):
+                continue
             cost = _registers(loop, load)
             if cost <= budget_registers:
                 budget_registers -= cost
@@ -48,18 +49,29 @@ def transform_hoist(kernel: tile.Kernel, body: tile.Body, budget_registers: int)
     return (*body[:position], *ahead, *body[position : position + 1], *rest), tuple(decisions)
 
 
-def _is_main_loop(stmt: tile.Stmt) -> bool:
-    return isinstance(stmt, tile.For) and any(isinstance(inner, tile.Gemm) for inner in statements(stmt.body))
+def known_from_the_start(kernel: tile.Kernel) -> set[Var]:
+    """The grid's variables and scalar parameters."""
+    return {axis.var for axis in kernel.grid} | {param for param in kernel.params if isinstance(param, Var)}
 
 
-def _loads(loop: tile.Stmt, written: set[Buffer], known: set[Var]) -> list[Load]:
-    """The distinct loads, one for many of the loop's points, from tensors that nothing writes, at indices made of the loop's
-    variables and what is known from the start; none of a statement that does more than to store."""
+def main_loop(body: tile.Body) -> int | None:
+    """Where the last loop around a gemm stands in a statement list."""
+    loops = (i for i, stmt in enumerate(body) if isinstance(stmt, tile.For))
+    return max((i for i in loops if any(isinstance(inner, tile.Gemm) for inner in statements((body[i],)))), default=None)
+
+
+def rows_and_tiles(loop: tile.Stmt, written: set[Buffer], known: set[Var]) -> list[Load]:
+    """The distinct loads of a loop over points from tensors that nothing writes, at indices made of the loop's variables and what
+    is known from the start; none of a statement that does more than to store."""
     if not isinstance(loop, tile.Parallel) or not all(isinstance(inner, tile.Store) for inner in loop.body):
         return []
     found = dict.fromkeys(node for node in walk(loop) if isinstance(node, Load) and node.buffer.scope is Scope.GLOBAL)
-    rows = [load for load in found if len(_dims(loop, load)) < len(loop.vars)]
-    return [load for load in rows if load.buffer.storage not in written and _is_known(load, known | set(loop.vars))]
+    return [load for load in found if load.buffer.storage not in written and _is_known(load, known | set(loop.vars))]
+
+
+def is_tile(loop: tile.Parallel, load: Load) -> bool:
+    """Whether the load differs from point to point, and is not that of a row or column for many of them."""
+    return len(_dims(loop, load)) == len(loop.vars)
 
 
 def _is_known(load: Load, known: set[Var]) -> bool:
