@@ -117,7 +117,7 @@ def consumer() -> d.Body:
         d.NamedBarrierSync(id=1, threads=128),
         d.SyncWarp(),
         d.StoreMatrix(
-            address=Call("swizzle", (address, u32(128)), UINT32),
+            address=address,
             values=tuple(
                 Call("pack", (Cast(at(ACC, 0, 2 * v), F16), Cast(at(ACC, 0, 2 * v + 1), F16)), UINT32) for v in range(4)
             ),

@@ -253,7 +253,6 @@ TEXTS: list[tuple[Expr, str]] = [
     (Reinterpret(Var("l", DType("int64")), DType("float64")), "__longlong_as_double(l)"),
     (Reinterpret(Var("h", DType("float16")), DType("bfloat16")), "tl::from_bits_bf16(tl::bits_f16(h))"),
     (Reinterpret(X, UINT32), "static_cast<uint32_t>(x)"),
-    (Call("swizzle", (U + u32(16), u32(64)), UINT32), "tl::swizzle<64>(u + 16)"),
     (Call("pack", (Cast(F, DType("bfloat16")), Cast(G + F, DType("bfloat16"))), UINT32), "tl::pack_bf16(f, g + f)"),
 ]
 

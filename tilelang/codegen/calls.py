@@ -53,11 +53,6 @@ def _descriptor_low(args: tuple[Expr, ...], text: Text) -> str:
     return f"tl::descriptor_low({', '.join(text(arg) for arg in args)})"
 
 
-def _swizzle(args: tuple[Expr, ...], text: Text) -> str:
-    address, width = args
-    return f"tl::swizzle<{text(width)}>({text(address)})"
-
-
 _HELPERS: dict[str, Callable[[tuple[Expr, ...], Text], str]] = {
-    "pack": _pack, "matrix_descriptor": _matrix_descriptor, "descriptor_low": _descriptor_low, "swizzle": _swizzle,
+    "pack": _pack, "matrix_descriptor": _matrix_descriptor, "descriptor_low": _descriptor_low,
 }  # fmt: skip

@@ -9,9 +9,9 @@ addresses in the shared window.  Pure helper calls (`expr.Call`) of device code:
 
     pack(lo, hi)                         uint32: two 16-bit values of `Call.args[0].dtype` side by side, lo in bits 0-15; the
                                          arguments are Casts to that dtype
-    swizzle(address, bytes)              uint32: the address that a swizzled access touches (`layout/swizzle.swizzle_address`)
-    descriptor_low(address, lbo)         uint32: bits 0-31 of a wgmma matrix descriptor: (lbo >> 4) << 16 | (address & 0x3FFFF) >>
-    4 matrix_descriptor(low, sbo, swizzle) uint64: low, plus the stride byte offset (sbo >> 4) in bits 32-45 and the layout type
+    descriptor_low(address, lbo)         uint32: bits 0-31 of a wgmma matrix descriptor: (lbo >> 4) << 16 |
+                                         (address & 0x3FFFF) >> 4
+    matrix_descriptor(low, sbo, swizzle) uint64: low, plus the stride byte offset (sbo >> 4) in bits 32-45 and the layout type
                                          (1, 2, 3 for swizzle 128, 64, 32 bytes; 0 none) in bits 62-63.  `low` may have been
                                          advanced by adding bytes >> 4.  (PTX ISA, "Matrix descriptor format" of wgmma.)
 

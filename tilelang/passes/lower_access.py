@@ -5,14 +5,15 @@ from dataclasses import dataclass
 
 from tilelang.ir.arith import INT64, Ranges, bounds, constant_difference, linear_form, simplify
 from tilelang.ir.buffer import Buffer
-from tilelang.ir.device import u32
-from tilelang.ir.expr import INT32, UINT32, Call, Const, Expr, binary, compare, convert
+from tilelang.ir.expr import INT32, Const, Expr, binary, compare, convert
 from tilelang.ir.types import DType
-from tilelang.layout.swizzle import PanelLayout
+from tilelang.layout.swizzle import CHUNK_BYTES, PanelLayout, swizzle_mask
 from tilelang.passes.extents import pitches, size, sizes
-from tilelang.passes.lower_arith import add, powers_of_two, times, unsigned
+from tilelang.passes.lower_arith import add, powers_of_two, quotient, remainder, times, unsigned
 
 ACCESS_BYTES = (4, 8, 16)
+PATTERN_BYTES = 128  # of memory in which chunks have one pattern
+PATTERN_ROWS = 8  # after so many rows of 128 bytes it begins again
 REGISTER_BYTES = 4
 
 
@@ -126,7 +127,8 @@ def in_storage(buffer: Buffer, indices: tuple[Expr, ...]) -> tuple[Expr, ...]:
 
 
 def shared_address(layout: PanelLayout, start: Expr, shape: tuple[int, ...], indices: tuple[Expr, ...], ranges: Ranges) -> Expr:
-    """The byte address of an element of a shared tile that begins at `start`, swizzled as the layout says."""
+    """The byte address of an element of a shared tile that begins at `start`, swizzled as the layout says: the pieces apart, so
+    that what differs by whole rows and panels differs by constants."""
     if layout.slots > 1:
         start = add(start, slot_offset(layout, shape, indices, ranges))
         shape, indices = shape[-2:], indices[-2:]
@@ -134,9 +136,22 @@ def shared_address(layout: PanelLayout, start: Expr, shape: tuple[int, ...], ind
     for index, extent in zip(indices[:-1], shape[:-1], strict=True):
         row = add(times(row, extent), index)
     panel, column = _divided(indices[-1], layout.panel_columns) if layout.panels > 1 else (Const(0), indices[-1])
-    offset = add(times(row, layout.row_bytes), times(panel, layout.panel_bytes))
-    address = add(start, unsigned(powers_of_two(simplify(add(offset, times(column, layout.element_bytes)), ranges))))
-    return Call("swizzle", (address, u32(layout.swizzle_bytes)), UINT32) if layout.swizzle_bytes else address
+    offset, byte = add(times(row, layout.row_bytes), times(panel, layout.panel_bytes)), times(column, layout.element_bytes)
+    if not layout.swizzle_bytes:
+        return add(start, _bytes(add(offset, byte), ranges))
+    line = row if layout.rows % PATTERN_ROWS == 0 else add(times(panel, layout.rows), row)
+    swizzled = binary("^", simplify(byte, ranges), times(swizzle_pattern(layout, line), CHUNK_BYTES))
+    return add(add(start, _bytes(offset, ranges)), _bytes(swizzled, ranges))
+
+
+def _bytes(value: Expr, ranges: Ranges) -> Expr:
+    return unsigned(powers_of_two(simplify(value, ranges)))
+
+
+def swizzle_pattern(layout: PanelLayout, line: Expr) -> Expr:
+    """What the numbers of 16-byte chunks are XORed with in the `line`-th row from the tile's start, counted through its panels:
+    all rows that make 128 bytes have the same."""
+    return remainder(quotient(line, max(PATTERN_BYTES // layout.row_bytes, 1)), swizzle_mask(layout.swizzle_bytes) + 1)
 
 
 def _divided(value: Expr, divisor: int) -> tuple[Expr, Expr]:

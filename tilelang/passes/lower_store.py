@@ -16,14 +16,14 @@ from tilelang.ir.expr import INT32, UINT32, Call, Cast, Expr, Var, binary, is_co
 from tilelang.ir.types import DType
 from tilelang.layout.digits import WARP_THREADS
 from tilelang.layout.fragments import WARPGROUP_THREADS, WGMMA_M
-from tilelang.layout.swizzle import CHUNK_BYTES, PanelLayout, swizzle_mask
+from tilelang.layout.swizzle import CHUNK_BYTES, PanelLayout
+from tilelang.passes.lower_access import swizzle_pattern
 from tilelang.passes.lower_arith import add, quotient, remainder, times, unsigned
 from tilelang.passes.lower_loops import unrolled
 from tilelang.passes.plans import GemmPlan
 
 WARP_ROWS = 16
 PAIR_BYTES = 2 * CHUNK_BYTES
-SWIZZLE_ROW_BYTES = 128  # of memory in which the chunks have one pattern
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,8 +82,7 @@ def _declare(tile: _Tile, lane: _Lane, row: Expr, chunk: Expr, byte: Expr, text:
     tile_row, layout = Var("row", INT32), tile.layout
     warp = quotient(tile.thread, WARP_THREADS)
     warp_row = times(remainder(warp, 4) if tile.plan.warpgroups > 1 else warp, WARP_ROWS)
-    # Rows that share a swizzle pattern: as many as make 128 bytes.
-    pattern = remainder(quotient(tile_row, max(SWIZZLE_ROW_BYTES // layout.row_bytes, 1)), swizzle_mask(layout.swizzle_bytes) + 1)
+    pattern = swizzle_pattern(layout, tile_row)
     offset = add(add(times(tile_row, layout.row_bytes), byte), _first_panel(tile))
     return (
         d.Declare(var=tile_row, value=add(binary("+", warp_row, row), _first_row(tile)), text=text, span=tile.span),

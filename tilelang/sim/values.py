@@ -19,7 +19,6 @@ from tilelang.ir import expr as ex
 from tilelang.ir.types import DType
 from tilelang.sim import reference_values
 from tilelang.sim.convert import Value, as_bool, bits_of, computed, convert, narrowed, plain, wide, wrap
-from tilelang.sim.memory import swizzle
 
 FLOAT32 = DType("float32")
 
@@ -294,13 +293,6 @@ def _matrix_descriptor(expr: ex.Call, lanes: Lanes) -> Value:
     return low.astype(np.uint64) | np.uint64(high) if isinstance(low, np.ndarray) else low | high
 
 
-def _swizzle(expr: ex.Call, lanes: Lanes) -> Value:
-    address = evaluate(expr.args[0], lanes)
-    span = scalar(evaluate(expr.args[1], lanes), lanes, "the span of a swizzle")
-    moved = swizzle(np.asarray(address, np.int64), span)
-    return moved.astype(np.uint32) if moved.ndim else int(moved)
-
-
 _MATH: dict[str, Callable[[Value], Value]] = {
     "exp": np.exp, "exp2": np.exp2, "log": np.log, "log2": np.log2, "sqrt": np.sqrt, "tanh": np.tanh, "floor": np.floor,
     "ceil": np.ceil, "abs": np.abs,
@@ -310,7 +302,7 @@ _MATH: dict[str, Callable[[Value], Value]] = {
     "erf": lambda x: np.vectorize(math.erf, otypes=[np.float64])(x).astype(x.dtype)[()],
 }  # fmt: skip
 _HELPERS: dict[str, Callable[[ex.Call, Lanes], Value]] = {
-    "pack": _pack, "swizzle": _swizzle, "descriptor_low": _descriptor_low, "matrix_descriptor": _matrix_descriptor,
+    "pack": _pack, "descriptor_low": _descriptor_low, "matrix_descriptor": _matrix_descriptor,
 }  # fmt: skip
 
 

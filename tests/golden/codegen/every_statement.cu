@@ -102,7 +102,7 @@ every_statement(const __grid_constant__ CUtensorMap A_desc,  // A: float16 64 x 
     const float scale = tl::exp2(top * 0.5f);
     tl::named_barrier_sync<1, 128>();
     __syncwarp();
-    tl::stmatrix_x4(tl::swizzle<128>(B_shared + thread * 16),
+    tl::stmatrix_x4(B_shared + thread * 16,
         tl::pack_f16(acc[0][0], acc[0][1]),
         tl::pack_f16(acc[0][2], acc[0][3]),
         tl::pack_f16(acc[0][4], acc[0][5]),

@@ -28,10 +28,4 @@ struct bf16 {};
 // The address in the shared window of a pointer to shared memory.
 TL_DEVICE uint32_t shared_address(const void* pointer) { return static_cast<uint32_t>(__cvta_generic_to_shared(pointer)); }
 
-// The address that an access to a tile of this swizzle really touches (the tile starts at a multiple of 8 * Bytes).
-template <int Bytes>
-TL_DEVICE uint32_t swizzle(uint32_t address) {
-  return address ^ (address >> 3 & (Bytes - 16));
-}
-
 }  // namespace tl
