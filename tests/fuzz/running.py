@@ -23,7 +23,7 @@ from tilelang.ir.tile import Kernel
 from tilelang.ir.verify import verify
 from tilelang.passes.pipeline import compile_kernel
 from tilelang.sim import machine, reference
-from tilelang.target import SM_90A
+from tilelang.target import SM_90A, Target
 
 Arrays = dict[Buffer, np.ndarray]
 Scalars = dict[Var, Number]
@@ -70,24 +70,24 @@ RAN = Outcome(End.RAN)
 
 def run_program(
     build: Callable[[], Kernel], fill: Callable[[Kernel], Arrays], schedules: Sequence[str],
-    scalars: Callable[[Kernel], Scalars] | None = None, limit_seconds: float = LIMIT_SECONDS,
+    scalars: Callable[[Kernel], Scalars] | None = None, limit_seconds: float = LIMIT_SECONDS, target: Target = SM_90A,
 ) -> Outcome:  # fmt: skip
     """Builds, compiles and runs a program under each of the schedules, on the arrays that `fill` makes for it."""
     try:
         with time_limit(limit_seconds):
-            return _run(build, fill, schedules, scalars)
+            return _run(build, fill, schedules, scalars, target)
     except TooLong as error:
         return _crash(error)
 
 
 def _run(
     build: Callable[[], Kernel], fill: Callable[[Kernel], Arrays], schedules: Sequence[str],
-    scalars: Callable[[Kernel], Scalars] | None,
+    scalars: Callable[[Kernel], Scalars] | None, target: Target,
 ) -> Outcome:  # fmt: skip
     try:
         kernel = build()
         verify(kernel)
-        lowered = compile_kernel(kernel, SM_90A)
+        lowered = compile_kernel(kernel, target)
     except KernelError as error:
         return Outcome(End.REFUSED, error.code, str(error))
     except Exception as error:  # noqa: BLE001 - every other exception is what this looks for

@@ -1,6 +1,7 @@
 """300 programs of the GEMM family: the compiled kernel, on the simulated machine, against the program's meaning, bit for bit."""
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
 
 import pytest
@@ -33,6 +34,26 @@ def test_right_or_refused_by_name(seed: int, record_property: Callable[[str, obj
     assert not found.is_fault, f"{gemm_family.options(seed)}\n{found}"
     record_property("GEMM family", found.code or "ran")
     _refusals[seed] = found.code if found.end is End.REFUSED else ""
+
+
+ONE_SM = dataclasses.replace(SM_90A, multiprocessors=1)
+IN_TURN = 40
+
+
+@pytest.mark.parametrize("seed", range(IN_TURN))
+def test_warpgroups_that_take_tiles_in_turn(seed: int, record_property: Callable[[str, object], None]) -> None:
+    options, schedule = gemm_family.in_turn(seed), list(SCHEDULES)[seed % len(SCHEDULES)]
+    found = run_program(
+        lambda: build(options), lambda kernel: gemm_family.arrays(kernel, seed), (schedule,), target=ONE_SM
+    )
+    assert not found.is_fault, f"{options}\n{found}"
+    record_property("tiles in turn", found.code or "ran")
+
+
+def test_most_of_these_do_take_turns() -> None:
+    kernels = [build(gemm_family.in_turn(seed)) for seed in range(IN_TURN)]
+    planned = [compile_kernel(kernel, ONE_SM).plans.ping_pong is not None for kernel in kernels]
+    assert sum(planned) >= 0.7 * IN_TURN
 
 
 def refusal(options: Options) -> str:

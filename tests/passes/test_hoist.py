@@ -49,6 +49,32 @@ def test_rows_that_nothing_writes_are_loaded_ahead() -> None:
     assert hoisted(epilogue()) == ["load of bias"]
 
 
+def test_names_of_positions_are_followed() -> None:
+    """`column = bx * 64` behind the loop, where people write it."""
+
+    @T.prim_func
+    def kernel(
+        A: T.Tensor((64, 64), "float16"), B: T.Tensor((64, 128), "float16"), bias: T.Tensor((128,), "float32"),
+        C: T.Tensor((64, 128), "float16"),
+    ):  # fmt: skip
+        with T.Kernel(2, threads=128) as bx:
+            A_s, B_s = T.alloc_shared((64, 32), "float16"), T.alloc_shared((32, 64), "float16")
+            acc = T.alloc_fragment((64, 64), "float32")
+            T.clear(acc)
+            for k in T.Pipelined(2, num_stages=2):
+                T.copy(A[0, k * 32], A_s)
+                T.copy(B[k * 32, bx * 64], B_s)
+                T.gemm(A_s, B_s, acc)
+            column = bx * 64
+            next_to = column + 0
+            for i, j in T.Parallel(64, 64):
+                acc[i, j] += bias[next_to + j]
+            T.copy(acc, C[0, column])
+
+    assert hoisted(kernel) == ["load of bias"]
+    check(kernel, ("fifo", "lazy-async"))
+
+
 def test_what_the_kernel_writes_is_not() -> None:
     assert hoisted(epilogue(in_place=True)) == []
 

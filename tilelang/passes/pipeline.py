@@ -79,7 +79,7 @@ def plan(
 ) -> tuple[Plans, tuple[Decision, ...]]:
     """All plans of a legal kernel that is not divided by hand, and the decisions behind them.  `alignments`: of tensors whose
     address is no multiple of 16 bytes, in bytes."""
-    body, hoisted = transform_hoist(kernel, kernel.body, spare_registers(kernel, target))
+    body, hoisted = transform_hoist(kernel, spare_registers(kernel, target))
     around = _Around(kernel, target, options, alignments)
     first = with_body(kernel, body)
     plans, reasons = _plan(first, around)

@@ -123,7 +123,7 @@ def _why_not(
         (all(isinstance(extent, int) for extent in extents), "the extents of the grid are constants", "they are not"),
         (tiles > most, f"more tiles than two for each of the {target.multiprocessors} SMs", str(tiles)),
         (plain and alone, "the loop holds its loads and the kernel's one gemm, nothing else", "it does not"),
-        (bool(trip_count(loop)), "the loop's trip count is a constant", "it is not, or 0"),
+        (bool(trip_count(loop)), "the loop's trip count is a constant, and not 0", "it is not"),
         (shared <= loaded, "all shared memory is filled by TMA, ahead of its use", "there is other"),
         (not _exchanges(kernel, fragments), "no reduction goes over several warps", "one does"),
         (slots >= LEAST_SLOTS, f"a ring of {LEAST_SLOTS} slots or more fits, of twice num_stages", str(slots)),

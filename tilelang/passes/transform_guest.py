@@ -23,10 +23,9 @@ from tilelang.ir.expr import Const, Expr, Load, Var
 from tilelang.ir.tile import Copy, Kernel, Parallel
 from tilelang.ir.types import Scope
 from tilelang.ir.walk import rewrite, substitute
-from tilelang.passes.access import statements, writes
+from tilelang.passes.epilogue import Epilogue, moving_dims
 from tilelang.passes.plans import CopyPlan
 from tilelang.passes.settle import with_body
-from tilelang.passes.transform_hoist import is_tile, known_from_the_start, main_loop, rows_and_tiles
 from tilelang.trace import Decision
 
 
@@ -42,20 +41,18 @@ class Guests:
 def transform_guest(kernel: Kernel, copies: Mapping[Copy, CopyPlan]) -> Guests | None:
     """The kernel in which one tile that is read behind the main loop comes through shared memory; None if there is none that fits
     into the tile of the kernel's only store through shared memory."""
-    loop = main_loop(kernel.body)
+    epilogue = Epilogue.of(kernel)
     hosts = [stmt for stmt in kernel.body if isinstance(stmt, Copy) and copies[stmt].staging is not None]
-    if loop is None or len(hosts) != 1:
+    if epilogue is None or len(hosts) != 1 or hosts[0] not in epilogue.body:
         return None
     host, room = hosts[0], copies[hosts[0]].staging
     assert room is not None
-    written = {buffer for stmt in statements(kernel.body) for buffer in writes(stmt)}
-    for at in range(loop + 1, kernel.body.index(host)):
-        stmt = kernel.body[at]
-        for load in rows_and_tiles(stmt, written, known_from_the_start(kernel)):
-            assert isinstance(stmt, Parallel)
-            region = _region(stmt, load)
-            if region is not None and _bytes(stmt, load) <= room.slot_bytes:
-                return _with_guest(kernel, at, load, region, host)
+    for loop in epilogue.body[: epilogue.body.index(host)]:
+        for load in epilogue.loads(loop):
+            assert isinstance(loop, Parallel)
+            region = _region(loop, load)
+            if region is not None and _bytes(loop, load) <= room.slot_bytes:
+                return _with_guest(kernel, loop, load, region, host)
     return None
 
 
@@ -68,7 +65,7 @@ def _bytes(loop: Parallel, load: Load) -> int:
 
 def _region(loop: Parallel, load: Load) -> Region | None:
     """The box of the tensor that the loop reads, if its last dimensions are the loop's, each `base + variable`."""
-    if len(loop.vars) != 2 or not is_tile(loop, load) or not all(isinstance(extent, Const) for extent in loop.extents):
+    if len(loop.vars) != 2 or len(moving_dims(loop, load)) != 2 or not all(isinstance(extent, Const) for extent in loop.extents):
         return None
     zero: dict[Var, Expr] = dict.fromkeys(loop.vars, Const(0))
     base: tuple[Expr, ...] = tuple(substitute(index, zero) for index in load.indices)  # type: ignore[misc]
@@ -83,9 +80,8 @@ def _region(loop: Parallel, load: Load) -> Region | None:
     return Region(load.buffer, base, (*(1 for _ in base[:-2]), *extents))
 
 
-def _with_guest(kernel: Kernel, at: int, load: Load, region: Region, host: Copy) -> Guests:
-    loop = kernel.body[at]
-    assert isinstance(loop, Parallel)
+def _with_guest(kernel: Kernel, loop: Parallel, load: Load, region: Region, host: Copy) -> Guests:
+    at = kernel.body.index(loop)
     guest = Buffer(f"{load.buffer.name}_tile", region.extents[-2:], load.dtype, Scope.SHARED, load.buffer.span)
     copy = Copy(src=region, dst=Region(guest, (Const(0), Const(0)), guest.shape), span=loop.span)
     element = Load(guest, loop.vars)

@@ -18,93 +18,56 @@ from tilelang.ir import tile
 from tilelang.ir.buffer import Buffer
 from tilelang.ir.expr import Const, Expr, Load, Var
 from tilelang.ir.types import Scope
-from tilelang.ir.walk import rewrite, walk
-from tilelang.passes.access import statements, writes
+from tilelang.ir.walk import rewrite
+from tilelang.passes.epilogue import Epilogue, moving_dims
 from tilelang.trace import Decision
 
 
-def transform_hoist(kernel: tile.Kernel, body: tile.Body, budget_registers: int) -> tuple[tile.Body, tuple[Decision, ...]]:
+def transform_hoist(kernel: tile.Kernel, budget_registers: int) -> tuple[tile.Body, tuple[Decision, ...]]:
     """The body with such loads in front of the last loop around a gemm.  `budget_registers`: of each thread, for all of them."""
-    position = main_loop(body)
-    if position is None:
-        return body, ()
-    written = {buffer for stmt in statements(body) for buffer in writes(stmt)}
-    known = known_from_the_start(kernel)
+    epilogue = Epilogue.of(kernel)
+    if epilogue is None:
+        return kernel.body, ()
     ahead: list[tile.Stmt] = []
     rest: list[tile.Stmt] = []
     decisions: list[Decision] = []
-    for stmt in body[position + 1 :]:
+    for stmt in epilogue.body:
         loop = stmt
-        for load in rows_and_tiles(stmt, written, known):
-            if not isinstance(loop, tile.Parallel) or is_tile(loop, load):
+        for load in epilogue.loads(stmt):
+            if not isinstance(loop, tile.Parallel) or len(moving_dims(loop, load)) == len(loop.vars):
                 continue
             cost = _registers(loop, load)
             if cost <= budget_registers:
                 budget_registers -= cost
-                loop, copy = _hoisted(loop, load)
+                loop, copy = _hoisted(loop, load, epilogue)
                 ahead.append(copy)
                 where, why = "ahead of the main loop, into registers", "its latency hides behind the loop"
                 decisions.append(Decision(stmt.span, f"load of {load.buffer.name}", where, why))
         rest.append(loop)
-    return (*body[:position], *ahead, *body[position : position + 1], *rest), tuple(decisions)
-
-
-def known_from_the_start(kernel: tile.Kernel) -> set[Var]:
-    """The grid's variables and scalar parameters."""
-    return {axis.var for axis in kernel.grid} | {param for param in kernel.params if isinstance(param, Var)}
-
-
-def main_loop(body: tile.Body) -> int | None:
-    """Where the last loop around a gemm stands in a statement list."""
-    loops = (i for i, stmt in enumerate(body) if isinstance(stmt, tile.For))
-    return max((i for i in loops if any(isinstance(inner, tile.Gemm) for inner in statements((body[i],)))), default=None)
-
-
-def rows_and_tiles(loop: tile.Stmt, written: set[Buffer], known: set[Var]) -> list[Load]:
-    """The distinct loads of a loop over points from tensors that nothing writes, at indices made of the loop's variables and what
-    is known from the start; none of a statement that does more than to store."""
-    if not isinstance(loop, tile.Parallel) or not all(isinstance(inner, tile.Store) for inner in loop.body):
-        return []
-    found = dict.fromkeys(node for node in walk(loop) if isinstance(node, Load) and node.buffer.scope is Scope.GLOBAL)
-    return [load for load in found if load.buffer.storage not in written and _is_known(load, known | set(loop.vars))]
-
-
-def is_tile(loop: tile.Parallel, load: Load) -> bool:
-    """Whether the load differs from point to point, and is not that of a row or column for many of them."""
-    return len(_dims(loop, load)) == len(loop.vars)
-
-
-def _is_known(load: Load, known: set[Var]) -> bool:
-    nodes = [node for index in load.indices for node in walk(index)]
-    return not any(isinstance(node, Load) or (isinstance(node, Var) and node not in known) for node in nodes)
-
-
-def _dims(loop: tile.Parallel, load: Load) -> list[int]:
-    """The loop's dimensions that the load's indices move along."""
-    used = {node for index in load.indices for node in walk(index) if isinstance(node, Var)}
-    return [dim for dim, var in enumerate(loop.vars) if var in used]
+    before, main = kernel.body[: epilogue.loop], kernel.body[epilogue.loop]
+    return (*before, *ahead, main, *rest), tuple(decisions)
 
 
 def _registers(loop: tile.Parallel, load: Load) -> int:
     """About how many registers of a thread the values take: a quarter of a row's, a thirty-second of a column's, as in an
     accumulator."""
-    dims = _dims(loop, load)
+    dims = moving_dims(loop, load)
     extents = [int(extent.value) if isinstance(extent, Const) else 1 << 30 for extent in loop.extents]
     elements = math.prod(extents[dim] for dim in dims)
     share = elements / (4 if len(loop.vars) - 1 in dims else 32)
     return math.ceil(share * min(load.buffer.dtype.bytes, 4) / 4)
 
 
-def _hoisted(loop: tile.Parallel, load: Load) -> tuple[tile.Parallel, tile.Parallel]:
+def _hoisted(loop: tile.Parallel, load: Load, epilogue: Epilogue) -> tuple[tile.Parallel, tile.Parallel]:
     """The loop with a fragment's elements in place of the load, and the loop that fills the fragment."""
-    dims = _dims(loop, load)
+    dims = moving_dims(loop, load)
     shape = tuple(int(loop.extents[dim].value) for dim in dims)  # type: ignore[attr-defined]
     fragment = Buffer(f"{load.buffer.name}_ahead", shape, load.dtype, Scope.FRAGMENT, load.buffer.span)
     element = Load(fragment, tuple(loop.vars[dim] for dim in dims))
     changed = dataclasses.replace(loop, body=rewrite(loop.body, lambda node: element if node == load else node))
     variables = tuple(Var(loop.vars[dim].name) for dim in dims)
     names: dict[Var, Expr] = {loop.vars[dim]: var for dim, var in zip(dims, variables, strict=True)}
-    value = rewrite(load, lambda node: names.get(node, node) if isinstance(node, Var) else node)
+    value = rewrite(epilogue.expanded(load), lambda node: names.get(node, node) if isinstance(node, Var) else node)
     store = tile.Store(buffer=fragment, indices=variables, value=value, span=loop.span)  # type: ignore[arg-type]
     copy = tile.Parallel(vars=variables, extents=tuple(loop.extents[dim] for dim in dims), body=(store,), span=loop.span)
     return changed, copy
