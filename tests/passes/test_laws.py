@@ -69,7 +69,7 @@ def test_element_wise_loops_keep_the_meaning(name: str) -> None:
 def test_loads_ahead_keep_the_meaning(name: str) -> None:
     kernel, _, _ = example(name)
     for budget in (spare_registers(kernel, SM_90A), 1000):
-        body, decisions = transform_hoist(kernel, kernel.body, budget)
+        body, decisions = transform_hoist(kernel, budget)
         assert bool(decisions) == (body != kernel.body)
         assert decisions or name != "epilogue"
         means_the_same(name, with_body(kernel, body), f"{budget} registers of loads ahead")

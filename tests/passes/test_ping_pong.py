@@ -15,6 +15,7 @@ from tilelang.ir import device as d
 from tilelang.ir.tile import Kernel
 from tilelang.ir.walk import rewrite, walk
 from tilelang.passes.pipeline import Lowered, compile_kernel
+from tilelang.passes.settle import with_body
 from tilelang.sim.check import check
 from tilelang.sim.schedule import SCHEDULES
 from tilelang.target import SM_90A, Target
@@ -263,6 +264,14 @@ def test_a_tile_read_behind_the_loop_comes_into_the_tile_to_store_from() -> None
     assert arrays["residual_tile"].offset_bytes == arrays["C_tile"].offset_bytes
     assert [each.tensor.name for each in lowered.device.tensor_maps] == ["A", "B", "residual", "C"]
     assert "by TMA, into the tile that C is stored from" in [each.chosen for each in lowered.decisions]
+
+
+def test_the_kernel_with_a_guest_means_the_same() -> None:
+    kernel = Gemm().build()
+    arrays = integers(kernel, seed=0)
+    changed = with_body(kernel, planned(kernel).plans.body)
+    assert len(changed.buffers) > len(kernel.buffers)
+    assert_same_bits(meaning(kernel, arrays), meaning(changed, arrays), "with a guest")
 
 
 @pytest.mark.parametrize(
