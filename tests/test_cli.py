@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+import tilelang
 from tests.conftest import RunPython
 from tilelang.cli import CLEAN, FAILED, HAZARD, main
 
@@ -95,6 +96,19 @@ def test_the_whole_grid_and_extents(tmp_path: Path, capsys: pytest.CaptureFixtur
 def test_arguments_are_the_program_s(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = program(tmp_path, "assert sys.argv[1:] == ['8', '--fast']", 'tilelang.compile(copied, target="sm_90a")')
     assert checked(capsys, path, "8", "--fast")[0] == CLEAN
+
+
+def test_an_option_behind_the_file_is_not_taken_for_the_programs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = program(tmp_path, "assert sys.argv[1:] == ['8', '--grid', 'x']", 'tilelang.compile(copied, target="sm_90a")')
+    for words in (("--grid", "full"), ("8", "--grid=full"), ("--seed", "3")):
+        with pytest.raises(SystemExit):
+            main(["check", path, *words])
+        assert "stands before FILE" in capsys.readouterr().err
+    assert checked(capsys, path, "--", "8", "--grid", "x")[0] == CLEAN
+
+
+def test_the_module_is_the_command(run_python: RunPython) -> None:
+    assert run_python("-m", "tilelang", "--version").stdout.strip() == f"tilelang {tilelang.__version__}"
 
 
 @pytest.mark.parametrize(

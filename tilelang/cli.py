@@ -25,16 +25,27 @@ if TYPE_CHECKING:
     from tilelang.sim.check import CheckReport
 
 CLEAN, HAZARD, FAILED = 0, 1, 2
+OPTIONS = ("--grid", "--schedules", "--seed")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs the command with `argv`, by default the process's arguments; the exit status."""
-    options = _parser().parse_args(argv)
+    parser = _parser()
+    words = list(sys.argv[1:] if argv is None else argv)
+    ours = words.index("--") if "--" in words else len(words)
+    options = parser.parse_args(words[:ours])
+    misplaced = [word for word in options.arguments if word.partition("=")[0] in OPTIONS]
+    if misplaced:
+        parser.error(f"{misplaced[0]} stands before FILE; what stands behind it is FILE's own (after -- it may be any word)")
+    options.arguments += words[ours + 1 :]
     return _check(options)
 
 
 def _parser() -> argparse.ArgumentParser:
+    import tilelang
+
     parser = argparse.ArgumentParser(prog="tilelang", description="Tools for block-level GPU kernels.")
+    parser.add_argument("--version", action="version", version=f"tilelang {tilelang.__version__}")
     commands = parser.add_subparsers(dest="command", required=True)
     check = commands.add_parser(
         "check", help="run a program and check every kernel it compiles on the simulated machine",
