@@ -23,6 +23,7 @@ LEVELS: tuple[tuple[str, ...], ...] = (
     ("runtime",),
     ("autotuner", "profiler", "report"),
     ("cli",),
+    ("__main__",),
 )  # fmt: skip
 LEVEL = {room: level for level, rooms in enumerate(LEVELS) for room in rooms}
 SEPARATE = {"codegen", "sim"}  # of one level, and strangers to each other

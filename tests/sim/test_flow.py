@@ -57,6 +57,14 @@ def test_what_decides(stmt: d.Stmt, what: str) -> None:
     assert found(stmt) == []  # nothing was loaded
 
 
+def test_the_place_in_a_thread_s_own_array() -> None:
+    """An index that comes from data may be outside the array for other data."""
+    chosen = d.RegisterLoad(d.Registers(name="own", dtype=FLOAT32, shape=(4,)), (FOUND,))
+    what = ["the place of an access to a thread's own array"]
+    assert found(LOAD, dataclasses.replace(STORE, values=(chosen,))) == what
+    assert found(LOAD, d.RegisterStore(registers=VALUE, indices=(FOUND,), value=Const(1.0, FLOAT32))) == what
+
+
 def test_through_variables_and_back_round_a_loop() -> None:
     late = d.Assign(var=N, value=FOUND)
     loop = d.For(var=I, start=i32(0), stop=i32(2), body=(d.For(var=Var("j"), start=i32(0), stop=N, body=()), late))

@@ -13,9 +13,10 @@ from typing import Any
 from tilelang.errors import Span
 from tilelang.ir import device as d
 from tilelang.ir.expr import Expr, Var
-from tilelang.ir.walk import walk
+from tilelang.ir.walk import children, walk
 
 Carrier = Var | d.Registers
+_BODIES = ("body", "then", "otherwise")
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,14 +90,26 @@ class _Flow:
             for what, exprs in _judged(stmt):
                 if self._holds(*exprs):
                     yield Dependence(what, stmt.span)
+            if self._holds(*_register_indices(stmt)):
+                yield Dependence("the place of an access to a thread's own array", stmt.span)
             for part in _bodies(stmt):
                 yield from self._sinks(part)
 
 
 def _bodies(stmt: d.Stmt) -> Iterator[d.Body]:
-    for name in ("body", "then", "otherwise"):
+    for name in _BODIES:
         if hasattr(stmt, name):
             yield getattr(stmt, name)
+
+
+def _register_indices(stmt: d.Stmt) -> Iterator[Expr]:
+    """The indices with which a statement names elements of register arrays, statements inside it not counted."""
+    if isinstance(stmt, (d.RegisterStore, d.RegisterStoreWord)):
+        yield from stmt.indices
+    inside = tuple(child for child in children(stmt) if not isinstance(child, d.Stmt))
+    for node in walk(inside):
+        if isinstance(node, d.RegisterLoad):
+            yield from node.indices
 
 
 def _target(stmt: d.Stmt) -> Carrier | None:

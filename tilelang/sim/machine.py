@@ -116,7 +116,7 @@ class _HostLanes:
     span: Span | None
     mask: np.ndarray | None = None
 
-    def load_register(self, registers: Registers, indices: tuple[int, ...]) -> Value:
+    def load_register(self, registers: Registers, indices: tuple[Value, ...]) -> Value:
         raise InternalError("the grid reads a register", code="TL930", span=self.span)
 
     def shared_address(self, array: SharedArray) -> int:

@@ -23,7 +23,7 @@ class RegisterFile:
 
     def __init__(self, threads: int, of_wgmma: frozenset[Registers] = frozenset()) -> None:
         self._threads = threads
-        self._of_wgmma = of_wgmma
+        self.of_wgmma = of_wgmma
         self._events = 0
         self._touched: dict[tuple[Registers, tuple[int, ...], int], tuple[int, Span | None]] = {}
         self._shapes: dict[tuple[Registers, tuple[int, ...], int], tuple[int, tuple[int, str]]] = {}
@@ -48,7 +48,7 @@ class RegisterFile:
     ) -> Value:  # fmt: skip
         """One element for each of these threads.  Raises HazardError TL811, TL814 (undefined), TL820 (in flight)."""
         self._check(registers, indices, warpgroups, span)
-        if registers in self._of_wgmma:
+        if registers in self.of_wgmma:
             self._touch(registers, indices, warpgroups, span)
         defined = self._defined[registers][indices][columns]
         if not (defined if mask is None else defined | ~mask).all():
@@ -61,7 +61,7 @@ class RegisterFile:
     ) -> None:  # fmt: skip
         """Writes one element for each of these threads (where `mask`).  Raises HazardError TL811, TL820."""
         self._check(registers, indices, warpgroups, span)
-        if registers in self._of_wgmma:
+        if registers in self.of_wgmma:
             self._touch(registers, indices, warpgroups, span)
         row, defined = self._data[registers][indices], self._defined[registers][indices]
         if mask is None:

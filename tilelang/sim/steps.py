@@ -72,9 +72,8 @@ def _declare_registers(stmt: device.DeclareRegisters, strand: Strand) -> None:
 
 
 def _register_store(stmt: device.RegisterStore, strand: Strand) -> None:
-    indices = tuple(strand.uniform(index, "a register index") for index in stmt.indices)
-    value = _converted(stmt.value, stmt.registers.dtype, strand)
-    strand.store_register(stmt.registers, indices, value)
+    indices = tuple(strand.value(index) for index in stmt.indices)
+    strand.store_register(stmt.registers, indices, _converted(stmt.value, stmt.registers.dtype, strand))
 
 
 def _register_store_word(stmt: device.RegisterStoreWord, strand: Strand) -> None:

@@ -102,14 +102,43 @@ class Strand:
 
     # ---- what expressions need ------------------------------------------------------------------------------------------------
 
-    def load_register(self, registers: device.Registers, indices: tuple[int, ...]) -> Value:
-        return self.block.registers.load(registers, indices, self.columns, self.mask, self.warpgroups, self.span)
+    def load_register(self, registers: device.Registers, indices: tuple[Value, ...]) -> Value:
+        """One element in each active thread.  Raises HazardError TL842 as `_places` does, and what the register file raises."""
+        found: Value | None = None
+        for place, mask in self._places(registers, indices):
+            value = self.block.registers.load(registers, place, self.columns, mask, self.warpgroups, self.span)
+            found = value if found is None else np.where(mask, value, found)  # type: ignore[arg-type]
+        assert found is not None
+        return found
 
-    def store_register(self, registers: device.Registers, indices: tuple[int, ...], value: Value) -> None:
+    def store_register(self, registers: device.Registers, indices: tuple[Value, ...], value: Value) -> None:
         """Writes one element in the active threads: `value` is uniform or has one element for each thread."""
         if isinstance(self.columns, int) and isinstance(value, np.ndarray):
             value = value.reshape(())
-        self.block.registers.store(registers, indices, self.columns, self.mask, self.warpgroups, value, self.span)
+        for place, mask in self._places(registers, indices):
+            self.block.registers.store(registers, place, self.columns, mask, self.warpgroups, value, self.span)
+
+    def _places(
+        self, registers: device.Registers, indices: tuple[Value, ...]
+    ) -> list[tuple[tuple[int, ...], np.ndarray | None]]:
+        """The elements that the active threads name, each with the threads that name it: one, unless the array is indexed at run
+        time, as CUDA does in memory of the thread's own.  Raises HazardError TL842 for the registers of a wgmma, which have no
+        address."""
+        if not any(isinstance(index, np.ndarray) for index in indices):
+            return [(tuple(int(index) for index in indices), self.mask)]
+        each = np.stack([np.broadcast_to(np.asarray(index, np.int64), len(self.threads)) for index in indices], 1)
+        distinct = np.unique(each if self.mask is None else each[self.mask], axis=0)
+        places = [tuple(int(index) for index in place) for place in distinct]
+        if len(places) == 1:
+            return [(places[0], self.mask)]
+        if registers in self.block.registers.of_wgmma:
+            raise HazardError(
+                f"{self.name}: an index of {registers.name}, which wgmma uses, must be the same in all threads, and is "
+                f"{places[0]} in one and {places[1]} in another",
+                code="TL842", span=self.span,
+            )  # fmt: skip
+        active = np.ones(len(self.threads), bool) if self.mask is None else self.mask
+        return [(place, active & (each == place).all(axis=1)) for place in places]
 
     def shared_address(self, array: device.SharedArray) -> int:
         return self.block.shared.address(array)

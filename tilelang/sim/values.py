@@ -31,7 +31,7 @@ class Lanes(Protocol):
     mask: np.ndarray | None
     span: Span | None
 
-    def load_register(self, registers: device.Registers, indices: tuple[int, ...]) -> Value: ...
+    def load_register(self, registers: device.Registers, indices: tuple[Value, ...]) -> Value: ...
     def shared_address(self, array: device.SharedArray) -> int: ...
 
 
@@ -87,8 +87,7 @@ def _shared_address(expr: device.SharedAddress, lanes: Lanes) -> int:
 
 
 def _register_load(expr: device.RegisterLoad, lanes: Lanes) -> Value:
-    indices = tuple(scalar(evaluate(index, lanes), lanes, "a register index") for index in expr.indices)
-    return lanes.load_register(expr.registers, indices)
+    return lanes.load_register(expr.registers, tuple(evaluate(index, lanes) for index in expr.indices))
 
 
 def _load(expr: ex.Load, lanes: Lanes) -> Value:
