@@ -163,7 +163,7 @@ def test_loads_that_cannot_travel_ahead_stay() -> None:
     assert lowered.plans.channels == ()
     for name in ("A_s", "B_s"):
         found = decision(lowered, f"load of {name}")
-        assert found.chosen == "where it is written, by the consumers"
+        assert found.chosen == "where it is written, by the consumers, element by element"
         assert found.rejected[0].predicate == f"every read of {name} stands behind its load, in the same block of statements"
     assert lowered.device.barriers == ()
 
@@ -222,7 +222,7 @@ def test_a_store_tile_lies_on_dead_rings() -> None:
     }  # fmt: skip
     lowered = compiled(gemm_kernel(1024, 1024, 1024))
     assert lowered.plans.shared.bytes == 98304
-    assert decision(lowered, "shared memory for storing C").chosen == "on top of the rings, which are dead by then"
+    assert decision(lowered, "shared memory for storing C").chosen == "on top of the tiles, which are dead by then"
 
 
 def test_a_store_tile_in_a_loop_has_its_own_memory() -> None:

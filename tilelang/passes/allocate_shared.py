@@ -83,7 +83,7 @@ def _place_store_tiles(
         reuse = storers == 1 and _rings_are_dead(kernel, copy)
         start = 0 if reuse else memory.end if kernel.is_explicit else ring_end
         memory.place(copy, _tile(f"{copy.dst.buffer.name}_tile", plan.staging, storers, start, copy.span))
-        where = "on top of the rings, which are dead by then" if reuse else "in memory of its own, since rings are used after it"
+        where = "on top of the tiles, which are dead by then" if reuse else "in memory of its own, since tiles are used after it"
         decisions.append(Decision(copy.span, f"shared memory for storing {copy.dst.buffer.name}", where))
     return tuple(decisions)
 

@@ -10,10 +10,12 @@ DISABLE_TMA = "tl.disable_tma_lower"
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """`warp_specialize`: loads may travel ahead in rings filled by producer warps.  `tma`: copies may use tensor maps."""
+    """`warp_specialize`: loads may travel ahead in rings filled by producer warps, if there is `room_for_producer` in the block.
+    `tma`: copies may use tensor maps."""
 
     warp_specialize: bool = True
     tma: bool = True
+    room_for_producer: bool = True
 
 
 def parse_options(configs: Mapping[str, object] | None) -> Options:

@@ -33,7 +33,7 @@ from tilelang.passes.plan_explicit import plan_explicit
 from tilelang.passes.plan_gemm import plan_gemms
 from tilelang.passes.plan_order import plan_order
 from tilelang.passes.plan_ping_pong import plan_ping_pong
-from tilelang.passes.plan_pipeline import plan_channels
+from tilelang.passes.plan_pipeline import channel_decisions, plan_channels
 from tilelang.passes.plan_producer import producer_scalars
 from tilelang.passes.plan_register_hints import apply_hints
 from tilelang.passes.plan_registers import plan_registers
@@ -65,12 +65,14 @@ class Lowered:
 
 @dataclass(frozen=True, slots=True)
 class Settled:
-    """A kernel whose statements are what they will stay, with the plans of its copies, its channels and its layouts."""
+    """A kernel whose statements are what they will stay, with the plans of its copies, its channels and its layouts; `demoted`
+    are loads by TMA that the consumers do themselves after all."""
 
     kernel: Kernel
     copies: Mapping[Copy, CopyPlan]
     channels: tuple[Channel, ...]
     layouts: Inference
+    demoted: Mapping[Copy, Decision]
     decisions: tuple[Decision, ...]
 
 
@@ -131,9 +133,10 @@ def _plan(
         producer_scalars=producer_scalars(kernel, loads), order=order, ordered_stores=plan_ordered_stores(kernel, copies),
         ping_pong=ping_pong,
     )  # fmt: skip
+    copy_reasons = {**copied.decisions, **settled.demoted}.values()
     reasons = (
-        gemms.decisions, copied.decisions, settled.decisions, clear_reasons, turn_reasons, shared_reasons, role_reasons,
-        order_reasons,
+        gemms.decisions, copy_reasons, turn_reasons, channel_decisions(kernel, channels), settled.decisions, clear_reasons,
+        shared_reasons, role_reasons, order_reasons,
     )  # fmt: skip
     return plans, tuple(decision for group in reasons for decision in group)
 
@@ -143,15 +146,14 @@ def _settle(
     options: Options,
 ) -> Settled:  # fmt: skip
     """The statements, layouts and channels, once they agree."""
-    demoted: list[Decision] = []
+    demoted: dict[Copy, Decision] = {}
     while True:
         body = transform_elementwise(kernel.body, whole_statements(copies, clears))
         settled, layouts, relayouts = settle_layouts(kernel, body, lambda body: infer_layouts(body, prescribed, kernel.threads))
         ahead = plan_channels(settled, copies, options)
         if not ahead.demoted:
-            decisions = (*demoted, *relayouts, *ahead.decisions, *layouts.decisions())
-            return Settled(settled, copies, ahead.channels, layouts, decisions)
-        demoted += ahead.demotions
+            return Settled(settled, copies, ahead.channels, layouts, demoted, (*relayouts, *layouts.decisions()))
+        demoted |= ahead.demoted
         copies = {copy: ELEMENTWISE if copy in ahead.demoted else known for copy, known in copies.items()}
 
 
@@ -166,7 +168,7 @@ def compile_kernel(
     legalize(kernel, target)
     chosen = parse_options(options)
     if kernel.threads + PRODUCER_THREADS > target.threads_per_block_max:
-        chosen = dataclasses.replace(chosen, warp_specialize=False)
+        chosen = dataclasses.replace(chosen, room_for_producer=False)
     if kernel.is_explicit:
         explicit, reasons = plan_explicit(kernel, target, chosen, alignments or {})
         plans, device = explicit.plans, lower_explicit(kernel, explicit, target)

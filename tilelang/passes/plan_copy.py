@@ -29,7 +29,7 @@ ELEMENTWISE = CopyPlan(CopyKind.ELEMENTWISE)
 class CopyPlans:
     copies: Mapping[Copy, CopyPlan]
     shared_layouts: Mapping[Buffer, PanelLayout]
-    decisions: tuple[Decision, ...]
+    decisions: Mapping[Copy, Decision]
 
 
 @dataclass(slots=True)
@@ -68,14 +68,14 @@ def plan_copies(
 
 def _plan_all(every: tuple[Stmt, ...], state: _State) -> CopyPlans:
     plans: dict[Copy, CopyPlan] = {}
-    decisions = []
+    decisions: dict[Copy, Decision] = {}
     for copy in every:
         if isinstance(copy, Copy):
             plans[copy], why_not = _plan(copy, state)
             if isinstance(copy, TmaCopy) and plans[copy].kind is CopyKind.ELEMENTWISE:
                 raise _cannot(copy, why_not)
-            decisions.append(_decision(copy, plans[copy], why_not))
-    return CopyPlans(plans, state.layouts, tuple(decisions))
+            decisions[copy] = _decision(copy, plans[copy], why_not)
+    return CopyPlans(plans, state.layouts, decisions)
 
 
 def _mixed(every: tuple[Stmt, ...], plans: Mapping[Copy, CopyPlan]) -> frozenset[Buffer]:

@@ -81,8 +81,10 @@ def plan_explicit(
         kernel.span, "loads ahead of their use", "as the author orders them",
         rejected=(Rejection("rings and a producer", "the kernel has no mbarriers and no T.ws of its own", "it has"),),
     )  # fmt: skip
-    reasons = (gemms.decisions, copied.decisions, (by_hand,), relayouts, layouts.decisions(), clear_reasons, shared_reasons,
-               (handed_out.decision,), order_reasons)  # fmt: skip
+    reasons = (
+        gemms.decisions, copied.decisions.values(), (by_hand,), relayouts, layouts.decisions(), clear_reasons, shared_reasons,
+        (handed_out.decision,), order_reasons,
+    )  # fmt: skip
     return explicit, tuple(decision for group in reasons for decision in group)
 
 

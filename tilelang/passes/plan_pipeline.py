@@ -17,7 +17,7 @@ from tilelang.ir.buffer import Buffer
 from tilelang.ir.tile import Copy, Kernel, Stmt
 from tilelang.ir.types import LoopKind
 from tilelang.passes.access import Context, contexts, reads, reads_inside, statements, writes
-from tilelang.passes.options import Options
+from tilelang.passes.options import DISABLE_WARP_SPECIALIZED, Options
 from tilelang.passes.plan_producer import consumer_scalars, follow_refusal
 from tilelang.passes.plans import Channel, CopyKind, CopyPlan, Site
 from tilelang.trace import Decision, Rejection
@@ -25,12 +25,10 @@ from tilelang.trace import Decision, Rejection
 
 @dataclass(frozen=True, slots=True)
 class ChannelPlan:
-    """The channels, the loads that cannot travel ahead with the reason, and the decisions about either."""
+    """The channels, and the loads that cannot travel ahead with the decisions about them."""
 
     channels: tuple[Channel, ...]
-    demoted: Mapping[Copy, Rejection]
-    decisions: tuple[Decision, ...]
-    demotions: tuple[Decision, ...]
+    demoted: Mapping[Copy, Decision]
 
 
 def plan_channels(kernel: Kernel, copies: Mapping[Copy, CopyPlan], options: Options) -> ChannelPlan:
@@ -44,11 +42,12 @@ def plan_channels(kernel: Kernel, copies: Mapping[Copy, CopyPlan], options: Opti
             found.setdefault(key, []).append((site, _stages(context)))
     _split_overlapping(found, demoted)
     channels = tuple(_channel(buffers, sites, copies, len(found)) for buffers, sites in found.items())
-    demotions = tuple(
-        Decision(copy.span, f"load of {copy.dst.buffer.name}", "where it is written, by the consumers", rejected=(why_not,))
+    where = "where it is written, by the consumers, element by element"
+    demotions = {
+        copy: Decision(copy.span, f"load of {copy.dst.buffer.name}", where, rejected=(why_not,))
         for copy, why_not in demoted.items()
-    )
-    return ChannelPlan(channels, demoted, tuple(_decision(channel) for channel in channels), demotions)
+    }
+    return ChannelPlan(channels, demotions)
 
 
 def _channel(
@@ -97,7 +96,10 @@ def _split_overlapping(found: dict[tuple[Buffer, ...], list[tuple[Site, int]]], 
 def _demoted(kernel: Kernel, copies: Mapping[Copy, CopyPlan], options: Options) -> dict[Copy, Rejection]:
     loads = [s for s in statements(kernel.body) if isinstance(s, Copy) and copies[s].kind is CopyKind.TMA_LOAD]
     if not options.warp_specialize:
-        why_not = Rejection("a ring", "there may be producer warps", "the author forbids them, or the block is full")
+        why_not = Rejection("a ring", "there may be producer warps", "the author forbids them", f"no {DISABLE_WARP_SPECIALIZED}")
+        return dict.fromkeys(loads, why_not)
+    if not options.room_for_producer:
+        why_not = Rejection("a ring", "the block has room for a producer warpgroup", f"{kernel.threads} threads", "fewer threads")
         return dict.fromkeys(loads, why_not)
     theirs = consumer_scalars(kernel)
     demoted: dict[Copy, Rejection] = {}
@@ -147,8 +149,29 @@ def _broken_region(region: tuple[Stmt, ...], buffer: Buffer) -> Rejection | None
     return None
 
 
+# ---- words -------------------------------------------------------------------------------------------------------------------
+
+
+def channel_decisions(kernel: Kernel, channels: tuple[Channel, ...]) -> tuple[Decision, ...]:
+    """What became of the loads that travel ahead, and of `num_stages` where none does."""
+    loaded = {copy for channel in channels for site in channel.sites for copy in site.copies}
+    idle = [
+        stmt for stmt in statements(kernel.body)
+        if isinstance(stmt, tile.For) and stmt.kind is LoopKind.PIPELINED and stmt.num_stages > 0
+        and loaded.isdisjoint(statements(stmt.body))
+    ]  # fmt: skip
+    return (*(_decision(channel) for channel in channels), *(_idle(loop) for loop in idle))
+
+
 def _decision(channel: Channel) -> Decision:
     names = " and ".join(buffer.name for buffer in channel.buffers)
-    slots = f"a ring of {channel.stages} slots of {channel.bytes_per_stage} bytes, a full and an empty mbarrier each"
+    many = channel.stages > 1
+    slots = f"a ring of {channel.stages} slots" if many else "one slot"
+    chosen = f"{slots} of {channel.bytes_per_stage} bytes, a full and an empty mbarrier{' each' * many}"
     reason = "they are read together, so they share barriers" if len(channel.buffers) > 1 else "its reads follow its load"
-    return Decision(channel.sites[0].copies[0].span, f"loads of {names}", slots, reason)
+    return Decision(channel.sites[0].copies[0].span, f"loads of {names}", chosen, reason)
+
+
+def _idle(loop: tile.For) -> Decision:
+    why = Rejection("loads ahead of their use", "some load in the loop is done by TMA, by the producer", "none is")
+    return Decision(loop.span, f"num_stages={loop.num_stages}", "of no effect: the iterations do not overlap", rejected=(why,))
