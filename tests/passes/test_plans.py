@@ -229,7 +229,7 @@ def test_a_store_tile_in_a_loop_has_its_own_memory() -> None:
     arrays = layout_of(programs.persistent(stages=2))
     assert arrays == {"A_s": (0, 2, 4096), "B_s": (8192, 2, 3072), "C_tile": (14336, 1, 6144)}
     found = decision(compiled(programs.persistent()), "shared memory for storing C")
-    assert found.chosen == "in memory of its own, since rings are used after it"
+    assert found.chosen == "in memory of its own, since tiles are used after it"
 
 
 def test_a_store_tile_larger_than_the_rings() -> None:
