@@ -84,3 +84,10 @@ def test_a_cubin_for_sm_90a_runs_on_no_other_capability():
 def test_facts_are_frozen():
     with pytest.raises(dataclasses.FrozenInstanceError):
         SM_90A.arch = "sm_80"  # type: ignore[misc]
+
+
+@pytest.mark.parametrize("spelling", ["cpu", "llvm", "c"])
+def test_who_asks_for_the_cpu_hears_how_to_run_there(spelling):
+    with pytest.raises(Unsupported) as caught:
+        Target.parse(spelling)
+    assert caught.value.hint == "any target runs on the CPU too: call the kernel with NumPy arrays"

@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from tilelang.errors import Unsupported
 
 DEFAULT_TARGET_VARIABLE = "TILELANG_DEFAULT_TARGET"
+CPU_KINDS = ("cpu", "llvm", "c")
+"""What other compilers call a target that runs on the CPU."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,7 +66,8 @@ class Target:
         if kind == "auto":
             kind = "cuda"
         if kind != "cuda":
-            raise _unsupported(f"target {kind!r} does not exist here")
+            hint = "any target runs on the CPU too: call the kernel with NumPy arrays" if kind in CPU_KINDS else ""
+            raise _unsupported(f"target {kind!r} does not exist here", hint)
         return _for_capability(capability) if arch is None else _for_arch(arch)
 
 

@@ -42,6 +42,12 @@ def test_every_node_has_a_text():
     assert set(text.EXPRESSIONS) == subclasses(Expr)
 
 
+def test_printing_a_kernel_or_an_element_shows_its_text():
+    made = matmul(256, 128, 96)
+    assert str(made) == render(made)
+    assert str(Var("i") * 2 + 1) == "i * 2 + 1"
+
+
 def test_a_matmul():
     assert render(matmul(256, 128, 96)) == MATMUL
 

@@ -54,6 +54,11 @@ def test_strides(stride: int, elements: int, each: int, fewest: int) -> None:
     assert found.extra == 4 * (each - fewest)
 
 
+def test_the_counts_as_text() -> None:
+    assert str(count(8)).endswith(": 4 accesses, 8 wavefronts, 4 needed")
+    assert str(BankCounter()) == "no access to shared memory"
+
+
 def test_a_lane_that_marches_alone_counts_with_its_warp() -> None:
     assert count(8, elect=True).counts == count(8).counts
     assert count(8, elect=True).extra == 4

@@ -61,7 +61,7 @@ _ADVICE = (
     ("TL213", "type '(Region|Buffer)' has no len", "its extents are A.shape"),
     ("TL213", "operand.*'(Region|Buffer)'", "arithmetic acts on elements: index every dimension, tile[i, j], inside T.Parallel"),
     ("TL213", r"(float|int)\(\) argument must be", "use T.cast(value, dtype)"),
-    ("TL213", "must be real number", "use the functions of the language, such as T.exp and T.sqrt"),
+    ("TL213", "must be real number|loop of ufunc|no callable", "use the functions of the language, such as T.exp and T.sqrt"),
 )  # fmt: skip
 
 

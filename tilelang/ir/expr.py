@@ -27,6 +27,11 @@ class Expr:
     __slots__ = ()
     dtype: DType
 
+    def __str__(self) -> str:
+        from tilelang.ir.text import render_expr
+
+        return render_expr(self)
+
     def __add__(self, other: Expr | Number) -> Expr: return binary("+", self, other)
     def __radd__(self, other: Number) -> Expr: return binary("+", other, self)
     def __sub__(self, other: Expr | Number) -> Expr: return binary("-", self, other)

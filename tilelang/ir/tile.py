@@ -224,6 +224,12 @@ class Kernel:
     decisions: tuple[Decision, ...] = field(default=())
     registers: RegisterHints = RegisterHints()
 
+    def __str__(self) -> str:
+        """The kernel as text in the language."""
+        from tilelang.ir.text import render
+
+        return render(self)
+
     @property
     def tensors(self) -> tuple[Buffer, ...]:
         """The parameters that are tensors."""

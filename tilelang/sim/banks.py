@@ -43,6 +43,14 @@ class BankCounter:
     _turns: Counter[tuple[object, Place]] = field(default_factory=Counter)
     _parts: dict[tuple[Place, int, int, int], list[tuple[np.ndarray, np.ndarray]]] = field(default_factory=dict)
 
+    def __str__(self) -> str:
+        """A line for each place and kind of access."""
+        lines = [
+            f"{span.short if span else '?'}: {kind}: {count.accesses} accesses, {count.wavefronts} wavefronts, {count.fewest} needed"
+            for (span, kind), count in self.counts.items()
+        ]
+        return "\n".join(lines) or "no access to shared memory"
+
     def add(self, place: Place, marching: object, apart: bool, threads: np.ndarray, starts: np.ndarray, width: int) -> None:
         """One access of `width` bytes by each of `threads`, at byte addresses `starts`.
 
