@@ -46,8 +46,8 @@ class BankCounter:
     def __str__(self) -> str:
         """A line for each place and kind of access."""
         lines = [
-            f"{span.short if span else '?'}: {kind}: {count.accesses} accesses, {count.wavefronts} wavefronts, {count.fewest} needed"
-            for (span, kind), count in self.counts.items()
+            f"{span.short if span else '?'}: {kind}: {each.accesses} accesses, {each.wavefronts} wavefronts, {each.fewest} needed"
+            for (span, kind), each in self.counts.items()
         ]
         return "\n".join(lines) or "no access to shared memory"
 
