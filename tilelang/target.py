@@ -32,6 +32,9 @@ class Target:
     threads_per_sm_max: int
     blocks_per_sm_max: int
     multiprocessors: int
+    """Of the whole chip; `tilelang.compile` asks the GPU that is there, since some boards have fewer."""
+    lone_warpgroup_cycles: int
+    """A warpgroup that is alone at the tensor core keeps it busy if it issues work for so many cycles at a time (measured)."""
     warp_size: int
     has_tma: bool
     has_wgmma: bool
@@ -83,6 +86,7 @@ SM_90A = Target(
     threads_per_sm_max=2048,
     blocks_per_sm_max=32,
     multiprocessors=132,
+    lone_warpgroup_cycles=256,
     warp_size=32,
     has_tma=True,
     has_wgmma=True,

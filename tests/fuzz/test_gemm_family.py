@@ -36,7 +36,7 @@ def test_right_or_refused_by_name(seed: int, record_property: Callable[[str, obj
     _refusals[seed] = found.code if found.end is End.REFUSED else ""
 
 
-ONE_SM = dataclasses.replace(SM_90A, multiprocessors=1)
+ONE_SM = dataclasses.replace(SM_90A, multiprocessors=1, lone_warpgroup_cycles=1)
 IN_TURN = 40
 
 

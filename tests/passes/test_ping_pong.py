@@ -1,4 +1,4 @@
-"""Two consumer warpgroups that take tiles in turn: when that is planned, and that it means the same under every schedule."""
+"""Two consumer warpgroups that take tiles in turn mean the same as a block for each tile, under every schedule."""
 from __future__ import annotations
 
 import dataclasses
@@ -8,93 +8,14 @@ from typing import Any
 import pytest
 
 import tilelang.language as T
-from tests.passes.running import assert_same_bits, integers, meaning, on_the_machine
+from tests.passes.ping_pong_programs import EVERY, Gemm, planned, same
 from tilelang.codegen.cuda import emit
 from tilelang.errors import HazardError
 from tilelang.ir import device as d
 from tilelang.ir.tile import Kernel
 from tilelang.ir.walk import rewrite, walk
-from tilelang.passes.pipeline import Lowered, compile_kernel
-from tilelang.passes.settle import with_body
+from tilelang.passes.pipeline import Lowered
 from tilelang.sim.check import check
-from tilelang.sim.schedule import SCHEDULES
-from tilelang.target import SM_90A, Target
-
-EVERY = (*SCHEDULES, "random:1", "random:2")
-FEW = ("reverse", "lazy-async")
-SUBJECT = "consumer warpgroups and tiles"
-
-
-def chip(multiprocessors: int) -> Target:
-    """A chip so small that few tiles are many for it."""
-    return dataclasses.replace(SM_90A, multiprocessors=multiprocessors)
-
-
-@dataclasses.dataclass(frozen=True)
-class Gemm:
-    """A GEMM with an epilogue, in as many tiles as the shape has."""
-
-    shape: tuple[int, int, int] = (256, 64, 160)
-    tile: tuple[int, int, int] = (64, 64, 32)
-    stages: int = 2
-    threads: int = 128
-    out_dtype: str = "float16"
-    swizzle: int = 0
-    residual_dtype: str = "float16"
-
-    def build(self, epilogue: str = "residual") -> Kernel:
-        (M, N, K), (block_M, block_N, block_K) = self.shape, self.tile
-        columns = T.ceildiv(N, block_N)
-
-        @T.prim_func
-        def gemm(
-            A: T.Tensor((M, K), "float16"), B: T.Tensor((K, N), "float16"), scale: T.Tensor((M,), "float32"),
-            residual: T.Tensor((M, N), self.residual_dtype), C: T.Tensor((M, N), self.out_dtype),
-        ):  # fmt: skip
-            with T.Kernel(columns, T.ceildiv(M, block_M), threads=self.threads) as (bx, by):
-                A_s, B_s = T.alloc_shared((block_M, block_K), "float16"), T.alloc_shared((block_K, block_N), "float16")
-                acc = T.alloc_fragment((block_M, block_N), "float32")
-                if self.swizzle:
-                    T.use_swizzle(self.swizzle)
-                T.clear(acc)
-                for k in T.Pipelined(T.ceildiv(K, block_K), num_stages=self.stages):
-                    T.copy(A[by * block_M, k * block_K], A_s)
-                    T.copy(B[k * block_K, bx * block_N], B_s)
-                    T.gemm(A_s, B_s, acc)
-                if epilogue in ("scale", "residual"):
-                    for i, j in T.Parallel(block_M, block_N):
-                        acc[i, j] = acc[i, j] * scale[by * block_M + i]
-                if epilogue == "residual":
-                    for i, j in T.Parallel(block_M, block_N):
-                        acc[i, j] += T.cast(residual[by * block_M + i, bx * block_N + j], "float32")
-                if epilogue == "elements":
-                    for i, j in T.Parallel(block_M, block_N):
-                        C[by * block_M + i, bx * block_N + j] = acc[i, j]
-                else:
-                    T.copy(acc, C[by * block_M, bx * block_N])
-
-        return gemm
-
-
-def planned(kernel: Kernel, multiprocessors: int = 1) -> Lowered:
-    lowered = compile_kernel(kernel, chip(multiprocessors))
-    assert lowered.plans.ping_pong is not None, refusal(lowered)
-    return lowered
-
-
-def refusal(lowered: Lowered) -> str:
-    """The predicate that did not hold."""
-    return next((r.predicate for each in lowered.decisions if each.subject == SUBJECT for r in each.rejected), "")
-
-
-def same(kernel: Kernel, multiprocessors: int = 1, schedules: tuple[str, ...] = FEW) -> Lowered:
-    lowered = planned(kernel, multiprocessors)
-    arrays = integers(kernel, seed=0)
-    expected = meaning(kernel, arrays)
-    for schedule in schedules:
-        assert_same_bits(expected, on_the_machine(lowered, arrays, schedule), schedule)
-    return lowered
-
 
 # ---- the same meaning ---------------------------------------------------------------------------------------------------------
 
@@ -205,32 +126,39 @@ def test_a_load_of_the_authors_for_the_whole_tile() -> None:
     assert [channel.stages for channel in lowered.plans.channels] == [2, 4]
 
 
-# ---- what is chosen -----------------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize("outside", ["A", "B"])
+def test_an_operand_that_is_loaded_once_for_the_tile(outside: str) -> None:
+    """Its slot is read by the last wgmma, so it is released only behind that."""
 
-
-def test_few_tiles_have_a_block_each() -> None:
-    lowered = compile_kernel(Gemm(shape=(128, 64, 64)).build(), chip(1))
-    assert lowered.plans.ping_pong is None
-    assert refusal(lowered) == "more tiles than two for each of the 1 SMs"
-
-
-@pytest.mark.parametrize(
-    ("gemm", "predicate"),
-    [
-        (Gemm(threads=256, tile=(128, 64, 32)), "the kernel has 128 threads"),
-        (Gemm(stages=1), "a ring of 4 slots or more fits, of twice num_stages"),
-        (Gemm(shape=(192, 192, 0)), "the loop's trip count is a constant, and not 0"),
-    ],
-)
-def test_what_forbids_it_is_said(gemm: Gemm, predicate: str) -> None:
-    lowered = compile_kernel(gemm.build(), chip(1))
-    assert lowered.plans.ping_pong is None
-    assert refusal(lowered) == predicate
-
-
-def test_other_work_in_the_loop_forbids_it() -> None:
     @T.prim_func
-    def scaled(A: T.Tensor((256, 64), "float16"), B: T.Tensor((64, 64), "float16"), C: T.Tensor((256, 64), "float16")):
+    def stationary(A: T.Tensor((256, 32), "float16"), B: T.Tensor((32, 64), "float16"), C: T.Tensor((256, 64), "float16")):
+        with T.Kernel(4, threads=128) as by:
+            A_s, B_s = T.alloc_shared((64, 32), "float16"), T.alloc_shared((32, 64), "float16")
+            acc = T.alloc_fragment((64, 64), "float32")
+            T.clear(acc)
+            if outside == "A":
+                T.copy(A[by * 64, 0], A_s)
+            else:
+                T.copy(B[0, 0], B_s)
+            for _ in T.Pipelined(3, num_stages=2):
+                if outside == "A":
+                    T.copy(B[0, 0], B_s)
+                else:
+                    T.copy(A[by * 64, 0], A_s)
+                T.gemm(A_s, B_s, acc)
+            T.copy(acc, C[by * 64, 0])
+
+    same(stationary, schedules=EVERY)
+
+
+def test_two_stores_of_different_size() -> None:
+    """Each warpgroup stores both from memory that the other one does not touch."""
+
+    @T.prim_func
+    def both(
+        A: T.Tensor((256, 64), "float16"), B: T.Tensor((64, 64), "float16"), C: T.Tensor((256, 64), "float16"),
+        D: T.Tensor((256, 64), "float32"),
+    ):  # fmt: skip
         with T.Kernel(4, threads=128) as by:
             A_s, B_s = T.alloc_shared((64, 32), "float16"), T.alloc_shared((32, 64), "float16")
             acc = T.alloc_fragment((64, 64), "float32")
@@ -239,57 +167,20 @@ def test_other_work_in_the_loop_forbids_it() -> None:
                 T.copy(A[by * 64, k * 32], A_s)
                 T.copy(B[k * 32, 0], B_s)
                 T.gemm(A_s, B_s, acc)
-                for i, j in T.Parallel(64, 64):
-                    acc[i, j] = acc[i, j] * 2
             T.copy(acc, C[by * 64, 0])
+            T.copy(acc, D[by * 64, 0])
 
-    lowered = compile_kernel(scaled, chip(1))
-    assert lowered.plans.ping_pong is None
-    assert refusal(lowered) == "the loop holds its loads and the kernel's one gemm, nothing else"
-
-
-def test_the_ring_is_as_deep_as_those_of_two_blocks_or_what_fits() -> None:
-    assert planned(Gemm(stages=3).build()).plans.channels[-1].stages == 6
-    deep = planned(Gemm(shape=(512, 512, 512), tile=(128, 128, 64), stages=4).build("scale"))
-    assert deep.plans.channels[-1].stages == 5
-    assert deep.plans.shared.bytes <= SM_90A.shared_bytes_per_block - 1024
+    same(both, schedules=EVERY)
 
 
-# ---- the guest ----------------------------------------------------------------------------------------------------------------
+# ---- the tiles are blocks to the checks ---------------------------------------------------------------------------------------
 
 
-def test_a_tile_read_behind_the_loop_comes_into_the_tile_to_store_from() -> None:
-    lowered = planned(Gemm().build())
-    arrays = {array.name: array for array in lowered.plans.shared.arrays.values()}
-    assert arrays["residual_tile"].offset_bytes == arrays["C_tile"].offset_bytes
-    assert [each.tensor.name for each in lowered.device.tensor_maps] == ["A", "B", "residual", "C"]
-    assert "by TMA, into the tile that C is stored from" in [each.chosen for each in lowered.decisions]
+def overlapping(rows: int) -> Kernel:
+    """Every tile writes rows from `rows` times its number on."""
 
-
-def test_the_kernel_with_a_guest_means_the_same() -> None:
-    kernel = Gemm().build()
-    arrays = integers(kernel, seed=0)
-    changed = with_body(kernel, planned(kernel).plans.body)
-    assert len(changed.buffers) > len(kernel.buffers)
-    assert_same_bits(meaning(kernel, arrays), meaning(changed, arrays), "with a guest")
-
-
-@pytest.mark.parametrize(
-    "gemm",
-    [
-        Gemm(residual_dtype="float32"),  # twice as large as the tile of C
-        Gemm(shape=(256, 60, 160)),  # a row pitch that TMA cannot take
-    ],
-    ids=str,
-)
-def test_a_tile_that_does_not_fit_is_loaded_in_place(gemm: Gemm) -> None:
-    lowered = compile_kernel(gemm.build(), chip(1))
-    assert "residual" in [pointer.name for pointer in lowered.device.pointers]
-
-
-def test_a_tile_that_the_kernel_writes_is_no_guest() -> None:
     @T.prim_func
-    def added(A: T.Tensor((256, 64), "float16"), B: T.Tensor((64, 64), "float16"), C: T.Tensor((256, 64), "float16")):
+    def kernel(A: T.Tensor((256, 64), "float16"), B: T.Tensor((64, 64), "float16"), C: T.Tensor((256, 64), "float32")):
         with T.Kernel(4, threads=128) as by:
             A_s, B_s = T.alloc_shared((64, 32), "float16"), T.alloc_shared((32, 64), "float16")
             acc = T.alloc_fragment((64, 64), "float32")
@@ -299,14 +190,26 @@ def test_a_tile_that_the_kernel_writes_is_no_guest() -> None:
                 T.copy(B[k * 32, 0], B_s)
                 T.gemm(A_s, B_s, acc)
             for i, j in T.Parallel(64, 64):
-                acc[i, j] += T.cast(C[by * 64 + i, j], "float32")
-            T.copy(acc, C[by * 64, 0])
+                C[by * rows + i, j] = acc[i, j]
 
-    arrays = integers(added, seed=0)
-    arrays[added.tensors[2]][:] = 1
-    lowered = planned(added)
-    assert "C" in [pointer.name for pointer in lowered.device.pointers]
-    assert_same_bits(meaning(added, arrays), on_the_machine(lowered, arrays, "lazy-async"), "lazy-async")
+    return kernel
+
+
+@pytest.mark.parametrize("rows", [0, 32])
+def test_tiles_that_write_the_same_race_as_blocks_do(rows: int) -> None:
+    """Though one warpgroup does them one after the other: which comes first is nobody's promise."""
+    with pytest.raises(HazardError, match=r"race between blocks on element .* of C: block [1-3] writes it") as caught:
+        check(planned(overlapping(rows)).device)
+    assert caught.value.code == "TL817"
+    check(planned(overlapping(64)).device)
+
+
+def test_the_last_tile_is_among_those_that_are_checked() -> None:
+    """Which is where a ragged corner is: tile 8 of 9 is block 2's of 3."""
+    device = planned(Gemm(shape=(192, 192, 64)).build(), multiprocessors=3).device
+    assert (8 % 3, 0, 0) in check(device).blocks
+    device = planned(Gemm(shape=(192, 192, 64)).build(), multiprocessors=4).device
+    assert (8 % 4, 0, 0) in check(device).blocks
 
 
 # ---- what the synchronisation is for ------------------------------------------------------------------------------------------
@@ -349,7 +252,7 @@ def test_a_guest_is_not_loaded_before_the_store_has_read_the_tile() -> None:
 
 def test_the_text_says_who_does_what() -> None:
     text = emit(planned(Gemm().build()).device)
-    assert "grid 1 x 4, walked by 1 blocks of 256 consumer + 128 producer threads" in text
+    assert "grid 1 x 4, 1 block that take its tiles in turn, 256 consumer + 128 producer threads" in text
     assert "consumers of every second tile, from the first on" in text
     assert "consumers of every other tile, from the second on" in text
     assert "tl::wgmma_wait_group<1>();" in text

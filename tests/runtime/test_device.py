@@ -35,7 +35,7 @@ class FakeDriver:
         return 0
 
     def do_cuDeviceGetAttribute(self, out, attribute, handle):
-        out._obj.value = {75: 9, 76: handle.value}[attribute]
+        out._obj.value = {75: 9, 76: handle.value, 16: 132}[attribute]
         return 0
 
     def do_cuGetErrorName(self, status, out):
@@ -52,7 +52,7 @@ def fresh():
 
 def test_two_gpus(fresh, monkeypatch):
     monkeypatch.setattr(ctypes, "CDLL", lambda name: FakeDriver())
-    assert device.probe() == Probe((Gpu(0, "GPU 0", (9, 0)), Gpu(1, "GPU 1", (9, 1))))
+    assert device.probe() == Probe((Gpu(0, "GPU 0", (9, 0), 132), Gpu(1, "GPU 1", (9, 1), 132)))
     assert device.probe().count == 2
     assert device.require_gpu().count == 2
 

@@ -66,14 +66,14 @@ def test_without_a_gpu_nothing_is_compiled_until_asked(monkeypatch):
 @pytest.mark.parametrize(("capability", "count"), [((9, 0), 1), ((8, 0), 0)])
 def test_with_a_gpu_of_its_kind_it_is_compiled_at_once(monkeypatch, capability, count):
     compiled = []
-    monkeypatch.setattr(jit, "probe", lambda: Probe((Gpu(0, "GPU", capability),)))
+    monkeypatch.setattr(jit, "probe", lambda: Probe((Gpu(0, "GPU", capability, 132),)))
     monkeypatch.setattr(jit, "_compile_now", lambda kernel, verbose: compiled.append(kernel))
     tilelang.compile(add())
     assert len(compiled) == count
 
 
 def test_verbose_says_what_was_compiled(monkeypatch, caplog):
-    monkeypatch.setattr(jit, "probe", lambda: Probe((Gpu(0, "GPU", (9, 0)),)))
+    monkeypatch.setattr(jit, "probe", lambda: Probe((Gpu(0, "GPU", (9, 0), 132),)))
     with caplog.at_level(logging.INFO, "tilelang"):
         tilelang.compile(add())
         assert caplog.text == ""

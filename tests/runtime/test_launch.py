@@ -261,12 +261,12 @@ def test_negative_zero_and_nan_keep_their_bits():
 
 @pytest.mark.parametrize(
     ("gpus", "reason", "found"),
-    [((Gpu(0, "A100", (8, 0)),), "", "A100 of compute capability 8.0"), ((), "no CUDA driver: x", "no CUDA driver: x")],
+    [((Gpu(0, "A100", (8, 0), 132),), "", "A100 of compute capability 8.0"), ((), "no CUDA driver: x", "no CUDA driver: x")],
 )
 def test_another_architecture_is_refused(monkeypatch, gpus, reason, found):
     monkeypatch.setattr(launch, "probe", lambda: Probe(gpus, reason))
     with pytest.raises(ArchMismatch) as caught:
         launch.check_architecture("add", SM_90A, 0)
     assert (caught.value.code, caught.value.message) == ("TL641", f"add was compiled for sm_90a, and cuda:0 is not one: {found}")
-    monkeypatch.setattr(launch, "probe", lambda: Probe((Gpu(0, "H200", (9, 0)),)))
+    monkeypatch.setattr(launch, "probe", lambda: Probe((Gpu(0, "H200", (9, 0), 132),)))
     launch.check_architecture("add", SM_90A, 0)

@@ -517,6 +517,15 @@ class SetMaxRegisters(Stmt):
 # ---- the kernel ---------------------------------------------------------------------------------------------------------------
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class TileWalk:
+    """Every block does the work of several blocks of the author's, one after the other: `tile`, a loop's variable in each role,
+    numbers them, `tiles` of them in the whole launch."""
+
+    tile: Var
+    tiles: int
+
+
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class Role:
     """What `threads` threads from `first_thread` on do, warps of one purpose; inside, THREAD still counts from the block's
@@ -548,6 +557,7 @@ class DeviceKernel:
     barriers: tuple[BarrierArray, ...]
     setup: Body
     roles: tuple[Role, ...]
+    walk: TileWalk | None = None
     span: Span | None = None
 
 

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
-from tilelang.errors import ResourceExceeded, Span
+from tilelang.errors import InternalError, ResourceExceeded, Span
 from tilelang.ir.buffer import Buffer
 from tilelang.ir.device import SharedArray
 from tilelang.ir.tile import Copy, Kernel, Reduce, Stmt
@@ -63,6 +63,8 @@ def allocate_shared(
     for buffer, copy in guests.items():
         host = memory.arrays[copy]
         guest = _tile(buffer.name, layouts[buffer], storers, host.offset_bytes, buffer.span)
+        if guest.offset_bytes != host.offset_bytes or guest.stage_bytes > host.stage_bytes:
+            raise InternalError(f"{buffer.name} does not fit into the tile that {host.name} is", code="TL902", span=buffer.span)
         memory.place(buffer, dataclasses.replace(guest, stage_bytes=host.stage_bytes))
     for stmt in statements(kernel.body):
         if isinstance(stmt, Reduce):
@@ -74,16 +76,19 @@ def allocate_shared(
 def _place_store_tiles(
     kernel: Kernel, copies: Mapping[Copy, CopyPlan], memory: _Memory, storers: int
 ) -> tuple[Decision, ...]:
-    """Tiles through which accumulators leave.  Those of one role share memory; warpgroups on their own may store at the same
-    time."""
+    """Tiles through which accumulators leave.  Those of one role share memory; warpgroups on their own, and `storers` that take
+    turns, may store at the same time."""
     ring_end, decisions = memory.end, []
-    for copy, plan in copies.items():
-        if plan.staging is None:
-            continue
+    staged = {copy: plan.staging for copy, plan in copies.items() if plan.staging is not None}
+    stride = max((_aligned(staging.slot_bytes, staging.alignment_bytes) for staging in staged.values()), default=0)
+    for copy, staging in staged.items():
         reuse = storers == 1 and _rings_are_dead(kernel, copy)
         start = 0 if reuse else memory.end if kernel.is_explicit else ring_end
-        memory.place(copy, _tile(f"{copy.dst.buffer.name}_tile", plan.staging, storers, start, copy.span))
+        array = _tile(f"{copy.dst.buffer.name}_tile", staging, storers, start, copy.span)
+        # What one group stores from never overlaps what another one does, whichever of their copies they are at.
+        memory.place(copy, array if storers == 1 else dataclasses.replace(array, stage_bytes=stride))
         where = "on top of the tiles, which are dead by then" if reuse else "in memory of its own, since tiles are used after it"
+        where = "a tile for each warpgroup, since the other one uses the rings meanwhile" if storers > 1 else where
         decisions.append(Decision(copy.span, f"shared memory for storing {copy.dst.buffer.name}", where))
     return tuple(decisions)
 

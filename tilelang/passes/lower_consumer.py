@@ -68,12 +68,16 @@ class Consumer(RoleWalk):
         """A statement between the waits it needs and the releases it allows, behind a barrier if its plan has one."""
         sites = [(site, ring) for ring in self.rings for site in ring.channel.sites]
         waits = tuple(ring.wait_full(stmt.span) for site, ring in sites if site.first_reader is stmt)
-        work = super(Consumer, self).statement(stmt)
+        work = self.work(stmt)
         done = [ring for site, ring in sites if site.last_reader is stmt]
         releases = tuple(op for ring in done for op in self._release(ring, stmt))
         body = (*self._meet(stmt), *waits, *work, *releases)
         plain = isinstance(stmt, (tile.Copy, tile.Gemm, tile.Fill, tile.Parallel, tile.Reduce))
         return (d.TileOp(text=_title(stmt), body=body, span=stmt.span),) if plain and body else body
+
+    def work(self, stmt: tile.Stmt) -> d.Body:
+        """The statement itself."""
+        return super(Consumer, self).statement(stmt)
 
     def _meet(self, stmt: tile.Stmt) -> d.Body:
         """The barrier, with its fence, that a plan has in front of a statement."""

@@ -1,4 +1,4 @@
-"""From tile IR and its plans to device IR: the same program walked twice, once by the producer and once by the consumers.
+"""From tile IR and its plans to device IR: the same program walked once by the producer and once by each kind of consumers.
 
 The producer's walk keeps the control flow and the loads, the consumers' walk keeps everything else and waits for a slot before
 its first reader and frees it after the last one.  Lowering decides nothing: what is not in a plan is an InternalError.
@@ -14,7 +14,7 @@ from tilelang.ir.walk import walk
 from tilelang.layout.fragments import WARPGROUP_THREADS
 from tilelang.passes.lower_consumer import consumer_role
 from tilelang.passes.lower_order import lower_order
-from tilelang.passes.lower_ping_pong import make_turns, ping_pong_roles
+from tilelang.passes.lower_ping_pong import make_turns, make_walk, ping_pong_roles
 from tilelang.passes.lower_producer import producer_role
 from tilelang.passes.lower_ring import Barriers, make_barriers
 from tilelang.passes.plans import PingPong, Plans
@@ -24,7 +24,7 @@ from tilelang.target import Target
 def lower(kernel: tile.Kernel, plans: Plans, target: Target) -> d.DeviceKernel:
     """The device kernel that the plans describe."""
     if plans.ping_pong is not None:
-        return _ping_pong(kernel, plans, plans.ping_pong, target)
+        return _walking(kernel, plans, plans.ping_pong, target)
     barriers = tuple(make_barriers(channel, plans.roles.consumer_threads) for channel in plans.channels)
     roles = [consumer_role(kernel, plans, barriers, dict(plans.registers))]
     if plans.roles.producer_threads:
@@ -34,11 +34,12 @@ def lower(kernel: tile.Kernel, plans: Plans, target: Target) -> d.DeviceKernel:
     return _device_kernel(kernel, plans, target, grid, arrays, lower_order(kernel, plans.order), roles)
 
 
-def _ping_pong(kernel: tile.Kernel, plans: Plans, plan: PingPong, target: Target) -> d.DeviceKernel:
+def _walking(kernel: tile.Kernel, plans: Plans, plan: PingPong, target: Target) -> d.DeviceKernel:
     """As many blocks as the plan wants, each of which walks over its tiles."""
-    barriers, turns = tuple(make_barriers(channel, WARPGROUP_THREADS) for channel in plans.channels), make_turns()
-    roles = ping_pong_roles(kernel, plans, barriers, turns)
-    return _device_kernel(kernel, plans, target, (plan.blocks,), (*_arrays(barriers), turns), (), roles)
+    barriers = tuple(make_barriers(channel, WARPGROUP_THREADS) for channel in plans.channels)
+    turns, walk = make_turns(), make_walk(plans)
+    roles = ping_pong_roles(kernel, plans, barriers, turns, walk)
+    return _device_kernel(kernel, plans, target, (plan.blocks,), (*_arrays(barriers), turns), (), roles, walk)
 
 
 def _arrays(barriers: tuple[Barriers, ...]) -> tuple[d.BarrierArray, ...]:
@@ -47,7 +48,7 @@ def _arrays(barriers: tuple[Barriers, ...]) -> tuple[d.BarrierArray, ...]:
 
 def _device_kernel(
     kernel: tile.Kernel, plans: Plans, target: Target, grid: tuple[int | Expr, ...], arrays: tuple[d.BarrierArray, ...],
-    indices: d.Body, roles: list[d.Role],
+    indices: d.Body, roles: list[d.Role], walk: d.TileWalk | None = None,
 ) -> d.DeviceKernel:  # fmt: skip
     """The kernel around its roles; `indices` declares the author's block indices for all of them."""
     maps = dict.fromkeys(plan.tma.map for plan in plans.copies.values() if plan.tma)
@@ -56,7 +57,7 @@ def _device_kernel(
         threads=plans.roles.threads, min_blocks_per_sm=plans.roles.min_blocks_per_sm, tensor_maps=tuple(maps),
         pointers=pointers(kernel, roles), scalars=tuple(param for param in kernel.params if isinstance(param, Var)),
         shared=tuple(plans.shared.arrays.values()), shared_bytes=plans.shared.bytes, barriers=arrays,
-        setup=(*indices, *setup(arrays)), roles=tuple(roles), span=kernel.span,
+        setup=(*indices, *setup(arrays)), roles=tuple(roles), walk=walk, span=kernel.span,
     )  # fmt: skip
 
 
@@ -71,7 +72,7 @@ def _title(kernel: tile.Kernel, plans: Plans, target: Target, arrays: tuple[d.Ba
     producers = f" + {roles.producer_threads} producer" if roles.producer_threads else ""
     who = f"{roles.consumer_threads} consumer{producers} threads"
     if plans.ping_pong is not None:
-        who = f"walked by {plans.ping_pong.blocks} blocks of {who}"
+        who = f"{plans.ping_pong.blocks} block{'s' * (plans.ping_pong.blocks > 1)} that take its tiles in turn, {who}"
     return title_lines(kernel, plans, target, who, sum(array.count for array in arrays))
 
 

@@ -40,31 +40,37 @@ def make_turns() -> d.BarrierArray:
     )  # fmt: skip
 
 
-def ping_pong_roles(kernel: tile.Kernel, plans: Plans, barriers: tuple[Barriers, ...], turns: d.BarrierArray) -> list[d.Role]:
+def make_walk(plans: Plans) -> d.TileWalk:
+    """The loop over tiles that every role has."""
+    return d.TileWalk(Var("tile", INT32), the_plan(plans).tiles)
+
+
+def ping_pong_roles(
+    kernel: tile.Kernel, plans: Plans, barriers: tuple[Barriers, ...], turns: d.BarrierArray, walk: d.TileWalk
+) -> list[d.Role]:
     """The consumers, and their producer."""
-    consumers = [_consumer(kernel, plans, barriers, turns, number) for number in range(CONSUMERS)]
-    return [*consumers, _producer(kernel, plans, barriers)]
+    consumers = [_consumer(kernel, plans, barriers, turns, walk, number) for number in range(CONSUMERS)]
+    return [*consumers, _producer(kernel, plans, barriers, walk)]
 
 
-def _ping_pong(plans: Plans) -> PingPong:
+def the_plan(plans: Plans) -> PingPong:
     if plans.ping_pong is None:
         raise InternalError("warpgroups take tiles in turn without a plan", code="TL902")
     return plans.ping_pong
 
 
-def _tiles(kernel: tile.Kernel, plans: Plans, first: int, every: int, body: d.Body, around: d.Body) -> d.Body:
-    """`body` for every `every`-th of the block's tiles, from its `first` on; `around` is declared afresh for each."""
-    plan, number = _ping_pong(plans), Var("tile", INT32)
-    start = add(BLOCK_IDX[0], i32(first * plan.blocks))
-    indices = lower_tile(kernel, plans.order, number)
-    inside = (*indices, *around, *body)
-    return (d.For(var=number, start=start, stop=i32(plan.tiles), step=every * plan.blocks, body=inside, span=kernel.span),)
+def _tiles(kernel: tile.Kernel, plans: Plans, walk: d.TileWalk, first: int, every: int, body: d.Body) -> d.Body:
+    """`body` for every `every`-th of the block's tiles, from its `first` on."""
+    blocks = the_plan(plans).blocks
+    start, inside = add(BLOCK_IDX[0], i32(first * blocks)), (*lower_tile(kernel, plans.order, walk.tile), *body)
+    return (d.For(var=walk.tile, start=start, stop=i32(walk.tiles), step=every * blocks, body=inside, span=kernel.span),)
 
 
-def _producer(kernel: tile.Kernel, plans: Plans, barriers: tuple[Barriers, ...]) -> d.Role:
+def _producer(kernel: tile.Kernel, plans: Plans, barriers: tuple[Barriers, ...], walk: d.TileWalk) -> d.Role:
     roles = plans.roles
     producer = Producer(kernel, plans, start_rings(plans, barriers), {}, roles.consumer_threads, roles.producer_threads)
-    body = _tiles(kernel, plans, 0, 1, producer.body(plans.body), producer.scalars())
+    work = producer.body(plans.body)
+    body = _tiles(kernel, plans, walk, 0, 1, (*producer.scalars(), *work))
     registers = (d.SetMaxRegisters(count=roles.producer_registers, increase=False),) if roles.producer_registers else ()
     rings = tuple(stmt for ring in producer.rings for stmt in ring.declare())
     return d.Role(
@@ -75,21 +81,21 @@ def _producer(kernel: tile.Kernel, plans: Plans, barriers: tuple[Barriers, ...])
 
 
 def _consumer(
-    kernel: tile.Kernel, plans: Plans, barriers: tuple[Barriers, ...], turns: d.BarrierArray, number: int
+    kernel: tile.Kernel, plans: Plans, barriers: tuple[Barriers, ...], turns: d.BarrierArray, walk: d.TileWalk, number: int
 ) -> d.Role:
-    walk = TurnTaker(
+    taker = TurnTaker(
         kernel, plans, start_rings(plans, barriers), dict(plans.registers), number * WARPGROUP_THREADS, WARPGROUP_THREADS,
         number=number, turns=turns,
     )  # fmt: skip
-    body = walk.body(plans.body)
-    tiles = _tiles(kernel, plans, number, CONSUMERS, body, (*walk.scalars(), *walk.arrays_of_registers()))
+    work = taker.body(plans.body)
+    tiles = _tiles(kernel, plans, walk, number, CONSUMERS, (*taker.scalars(), *taker.arrays_of_registers(), *work))
     count = plans.roles.consumer_registers
     increase = (d.SetMaxRegisters(count=count, increase=True),) if plans.roles.producer_registers else ()
     which = ("first", "second")[number]
     return d.Role(
         name=f"consumer_{number}", first_thread=number * WARPGROUP_THREADS, threads=WARPGROUP_THREADS,
         text=f"consumers of every {'other' if number else 'second'} tile, from the {which} on: compute and store",
-        body=(*increase, *walk.position(), *walk.bases(), *tiles),
+        body=(*increase, *taker.position(), *taker.bases(), *tiles),
     )  # fmt: skip
 
 
@@ -109,21 +115,22 @@ class TurnTaker(Consumer):
     @property
     def main(self) -> Ring:
         """The ring of the main loop."""
-        loop = _ping_pong(self.plans).loop
+        loop = the_plan(self.plans).loop
         return next(ring for ring in self.rings if ring.channel.sites[0].copies[0] in loop.body)
 
     def position(self) -> d.Body:
         """Where the warpgroup begins: at the fills for the block's tile of its number.  The first has its first turn without
         waiting: on a fresh barrier parity 1 counts as completed."""
-        turns, main = _ping_pong(self.plans).turns, self.main
+        turns, main = the_plan(self.plans).turns, self.main
         rings = (stmt for ring in self.rings for stmt in ring.declare(self.number * (turns if ring is main else 1)))
         first = d.Declare(var=self.turn, value=u32(1 - self.number), mutable=True, text="parity of the next turn")
         behind = d.Declare(var=self.behind, value=u32(0), mutable=True, text="the slot of the turn before")
         return (*rings, first, behind)
 
-    def statement(self, stmt: tile.Stmt) -> d.Body:
-        work = super(TurnTaker, self).statement(stmt)
-        plan = _ping_pong(self.plans)
+    def work(self, stmt: tile.Stmt) -> d.Body:
+        """The main loop in its turn, complete: what it read from other rings is released behind it."""
+        work = super(TurnTaker, self).work(stmt)
+        plan = the_plan(self.plans)
         return (*self._begin(stmt.span), *work, *self._end(plan, stmt.span)) if stmt is plan.loop else work
 
     def _begin(self, span: Span | None) -> d.Body:
@@ -151,7 +158,7 @@ class TurnTaker(Consumer):
         """In the main loop the slot of the turn before, whose gemm is done; there is none in the first turn."""
         if ring is not self.main:
             return super(TurnTaker, self)._release(ring, stmt)
-        loop = _ping_pong(self.plans).loop
+        loop = the_plan(self.plans).loop
         release = d.If(
             condition=compare("!=", loop.var, loop.start), then=(ring.release(stmt.span, self.behind),), span=stmt.span
         )

@@ -32,7 +32,7 @@ from tilelang.passes.plan_copy import ELEMENTWISE, plan_copies
 from tilelang.passes.plan_explicit import plan_explicit
 from tilelang.passes.plan_gemm import plan_gemms
 from tilelang.passes.plan_order import plan_order
-from tilelang.passes.plan_ping_pong import plan_ping_pong
+from tilelang.passes.plan_ping_pong import Situation, plan_ping_pong
 from tilelang.passes.plan_pipeline import channel_decisions, plan_channels
 from tilelang.passes.plan_producer import producer_scalars
 from tilelang.passes.plan_register_hints import apply_hints
@@ -40,11 +40,11 @@ from tilelang.passes.plan_registers import plan_registers
 from tilelang.passes.plan_roles import PRODUCER_THREADS, plan_roles, spare_registers
 from tilelang.passes.plan_schedule import plan_clears, plan_ordered_stores
 from tilelang.passes.plan_sync import plan_sync
-from tilelang.passes.plans import CONSUMERS, Channel, Clear, CopyPlan, Plans
+from tilelang.passes.plans import CONSUMERS, Channel, Clear, CopyKind, CopyPlan, Plans
 from tilelang.passes.prune import prune
 from tilelang.passes.settle import layouts_of_shared, settle_layouts, whole_statements, with_body
 from tilelang.passes.transform_elementwise import transform_elementwise
-from tilelang.passes.transform_guest import transform_guest
+from tilelang.passes.transform_guest import Guests, transform_guest
 from tilelang.passes.transform_hoist import transform_hoist
 from tilelang.target import Target
 from tilelang.trace import Decision
@@ -87,10 +87,15 @@ def plan(
     plans, reasons = _plan(first, around)
     if plans.ping_pong is not None:
         found = transform_guest(first, plans.copies)
-        again = _plan(found.kernel, around, found.hosts) if found is not None else None
-        if found is not None and again is not None and again[0].ping_pong is not None:
-            return again[0], (*hoisted, *found.decisions, *again[1])
+        if found is not None and _comes_by_tma(found, plans, around):
+            plans, reasons = _plan(found.kernel, around, found.hosts)
+            reasons = (*found.decisions, *reasons)
     return plans, (*hoisted, *reasons)
+
+
+def _comes_by_tma(guests: Guests, plans: Plans, around: _Around) -> bool:
+    copies = plan_copies(guests.kernel, plans.shared_layouts, {}, around.alignments, around.options).copies
+    return copies[guests.copy].kind is CopyKind.TMA_LOAD
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +122,8 @@ def _plan(
     fragments = {buffer: demand.layout for buffer, demand in settled.layouts.fragments.items()}
     shared_layouts = layouts_of_shared(kernel, copied.shared_layouts)
     registers = plan_registers(kernel.body, fragments, loops, gemms.accumulators)
-    ping_pong, channels, turn_reasons = plan_ping_pong(kernel, channels, copies, shared_layouts, fragments, target, guests)
+    found = Situation(kernel, channels, copies, gemms.gemms, shared_layouts, fragments, registers, guests)
+    ping_pong, channels, turn_reasons = plan_ping_pong(found, target)
     groups = CONSUMERS if ping_pong else 1
     shared, shared_reasons = allocate_shared(
         kernel, shared_layouts, channels, copies, fragments, target, groups, guests if ping_pong else {}

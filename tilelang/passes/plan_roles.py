@@ -62,22 +62,29 @@ def plan_roles(
     target: Target, groups: int = 1,
 ) -> tuple[RolePlan, tuple[Decision, ...]]:  # fmt: skip
     """The split for the most blocks per SM (at most two) that shared memory and registers allow.  `kernel` is the author's;
-    `registers` has the fragments that were added to it, too.  `groups` of the author's threads share a block.  Raises
-    ResourceExceeded (TL402) if the accumulators alone are more than a thread of a single block can have."""
+    `registers` has the fragments that were added to it, too.  Where several `groups` of the author's threads take turns in a
+    block, one block is alone on an SM.  Raises ResourceExceeded (TL402) if the accumulators alone are more than a thread of a
+    single block can have."""
     needed = _needed_registers(kernel, registers)
-    plan = _split(groups * kernel.threads, loads, MAX_BLOCKS_PER_SM, target)
+    if groups > 1:
+        plan = _split(groups * kernel.threads, loads, 1, target)
+        return plan, (_decision(kernel, plan, "one warpgroup works while the other waits", ()),)
+    plan = _split(kernel.threads, loads, MAX_BLOCKS_PER_SM, target)
     why_not = _why_not(plan, needed, max((gemm.n for gemm in gemms.values()), default=0), shared_bytes, target)
     rejected = () if why_not is None else (why_not,)
     if rejected:
-        plan = _split(groups * kernel.threads, loads, 1, target)
+        plan = _split(kernel.threads, loads, 1, target)
         _check_accumulators(kernel, [array for buffer, array in registers.items() if buffer in gemms], plan)
+    reason = "one block works while the other waits" if plan.min_blocks_per_sm > 1 else "no more of them fit"
+    return plan, (_decision(kernel, plan, reason, rejected),)
+
+
+def _decision(kernel: Kernel, plan: RolePlan, reason: str, rejected: tuple[Rejection, ...]) -> Decision:
     producer = f", {plan.producer_threads} producer threads" if plan.producer_threads else ""
     producer += f" with {plan.producer_registers}" if plan.producer_registers else ""
     blocks = f"{plan.min_blocks_per_sm} block{'s' * (plan.min_blocks_per_sm > 1)} per SM"
     chosen = f"{blocks}, {plan.consumer_threads} consumer threads with {plan.consumer_registers} registers{producer}"
-    reason = "one block works while the other waits" if plan.min_blocks_per_sm > 1 else "no more of them fit"
-    decision = Decision(kernel.span, "roles and blocks per SM", chosen, reason, rejected)
-    return plan, (decision,)
+    return Decision(kernel.span, "roles and blocks per SM", chosen, reason, rejected)
 
 
 def _needed_registers(kernel: Kernel, registers: Mapping[Buffer, Registers]) -> int:

@@ -31,9 +31,10 @@ from tilelang.trace import Decision
 
 @dataclass(frozen=True, slots=True)
 class Guests:
-    """A kernel with such a copy in it: which buffer it fills, and the store whose tile the buffer shares memory with."""
+    """A kernel with such a copy in it: the copy, which buffer it fills, and the store whose tile that shares memory with."""
 
     kernel: Kernel
+    copy: Copy
     hosts: Mapping[Buffer, Copy]
     decisions: tuple[Decision, ...]
 
@@ -42,7 +43,7 @@ def transform_guest(kernel: Kernel, copies: Mapping[Copy, CopyPlan]) -> Guests |
     """The kernel in which one tile that is read behind the main loop comes through shared memory; None if there is none that fits
     into the tile of the kernel's only store through shared memory."""
     epilogue = Epilogue.of(kernel)
-    hosts = [stmt for stmt in kernel.body if isinstance(stmt, Copy) and copies[stmt].staging is not None]
+    hosts = [copy for copy, plan in copies.items() if plan.staging is not None]
     if epilogue is None or len(hosts) != 1 or hosts[0] not in epilogue.body:
         return None
     host, room = hosts[0], copies[hosts[0]].staging
@@ -69,12 +70,14 @@ def _region(loop: Parallel, load: Load) -> Region | None:
         return None
     zero: dict[Var, Expr] = dict.fromkeys(loop.vars, Const(0))
     base: tuple[Expr, ...] = tuple(substitute(index, zero) for index in load.indices)  # type: ignore[misc]
+    if len(load.indices) < 2:
+        return None
     moved = [constant_difference(index, start) != 0 for index, start in zip(load.indices, base, strict=True)]
     steps = [
         constant_difference(index, start + var) == 0
-        for index, start, var in zip(load.indices[-2:], base[-2:], loop.vars, strict=False)
+        for index, start, var in zip(load.indices[-2:], base[-2:], loop.vars, strict=True)
     ]
-    if len(load.indices) < 2 or any(moved[:-2]) or not all(steps):
+    if any(moved[:-2]) or not all(steps):
         return None
     extents = tuple(int(extent.value) for extent in loop.extents)  # type: ignore[attr-defined]
     return Region(load.buffer, base, (*(1 for _ in base[:-2]), *extents))
@@ -89,4 +92,4 @@ def _with_guest(kernel: Kernel, loop: Parallel, load: Load, region: Region, host
     body: tile.Body = (*kernel.body[:at], copy, changed, *kernel.body[at + 1 :])
     chosen = f"by TMA, into the tile that {host.dst.buffer.name} is stored from"
     decision = Decision(loop.span, f"load of {load.buffer.name}", chosen, "whole lines, in memory that is idle until then")
-    return Guests(with_body(kernel, body), {guest: host}, (decision,))
+    return Guests(with_body(kernel, body), copy, {guest: host}, (decision,))

@@ -10,16 +10,17 @@ from tilelang.errors import Unavailable
 
 _LIBRARY = "nvcuda.dll" if sys.platform == "win32" else "libcuda.so.1"
 # CUdevice_attribute of the driver API
-_CAPABILITY_MAJOR, _CAPABILITY_MINOR = 75, 76
+_CAPABILITY_MAJOR, _CAPABILITY_MINOR, _MULTIPROCESSORS = 75, 76, 16
 
 
 @dataclass(frozen=True, slots=True)
 class Gpu:
-    """One GPU: its ordinal, name and compute capability."""
+    """One GPU: its ordinal, name, compute capability, and how many multiprocessors it has."""
 
     index: int
     name: str
     capability: tuple[int, int]
+    multiprocessors: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,11 +71,11 @@ def _gpu(driver: ctypes.CDLL, index: int) -> Gpu:
     _ask(driver, "cuDeviceGet", ctypes.byref(handle), index)
     _ask(driver, "cuDeviceGetName", name, len(name), handle)
     numbers = []
-    for attribute in (_CAPABILITY_MAJOR, _CAPABILITY_MINOR):
+    for attribute in (_CAPABILITY_MAJOR, _CAPABILITY_MINOR, _MULTIPROCESSORS):
         value = ctypes.c_int()
         _ask(driver, "cuDeviceGetAttribute", ctypes.byref(value), attribute, handle)
         numbers.append(value.value)
-    return Gpu(index, name.value.decode(errors="replace"), (numbers[0], numbers[1]))
+    return Gpu(index, name.value.decode(errors="replace"), (numbers[0], numbers[1]), numbers[2])
 
 
 def _ask(driver: ctypes.CDLL, function: str, *arguments: object) -> None:

@@ -1,6 +1,7 @@
 """`compile` and `jit`: from a tile program to a kernel object."""
 from __future__ import annotations
 
+import dataclasses
 import functools
 import inspect
 import os
@@ -56,7 +57,8 @@ def compile(  # noqa: A001 - the public name
         raise Unsupported(f"execution backend {execution_backend!r} does not exist here", code="TL363", hint='there is "nvrtc"')
     configs = normalise(pass_configs)
     found = signature(func, out_idx)
-    program = make_program(func, Target.parse(target, _capability()), configs, nvrtc_options(configs, compile_flags), {})
+    chip = target if isinstance(target, Target) else _at_hand(Target.parse(target, _capability()))
+    program = make_program(func, chip, configs, nvrtc_options(configs, compile_flags), {})
     kernel = JITKernel(program, found, configs)
     if any(program.target.runs_on(gpu.capability) for gpu in probe().gpus):
         _compile_now(kernel, _verbose(verbose) or bool(configs.get(PassConfigKey.TL_ENABLE_PTXAS_VERBOSE_OUTPUT)))
@@ -82,6 +84,12 @@ def _verbose(verbose: bool | None) -> bool:
 def _capability() -> tuple[int, int] | None:
     gpus = probe().gpus
     return gpus[0].capability if gpus else None
+
+
+def _at_hand(target: Target) -> Target:
+    """The target with as many multiprocessors as the first GPU of its kind here has, which not all chips of one name share."""
+    gpu = next((gpu for gpu in probe().gpus if target.runs_on(gpu.capability)), None)
+    return target if gpu is None else dataclasses.replace(target, multiprocessors=gpu.multiprocessors)
 
 
 class JITImpl:

@@ -127,7 +127,9 @@ def _blocks(kernel: DeviceKernel, extents: Index, grid: str | Sequence[int] | No
     if grid == "full":
         return _box(extents)
     if grid is None:
-        return _few(extents, control_axes(kernel))
+        few = _few(extents, control_axes(kernel))
+        last = (kernel.walk.tiles - 1) % extents[0] if kernel.walk is not None else extents[0] - 1
+        return tuple(dict.fromkeys((*few, (last, *few[-1][1:])))) if few else ()
     chosen = () if isinstance(grid, str) else tuple(grid)
     if not chosen or len(chosen) > 3 or not all(isinstance(extent, int) and extent > 0 for extent in chosen):
         raise ArgumentError(

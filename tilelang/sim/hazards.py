@@ -71,12 +71,12 @@ class Hazards(Watch):
         if not self.wants(tensor):
             return
         conflict = self._threads(self._history(tensor), cells, threads, strand, access, write)
+        self._between_blocks(strand, tensor, cells.reshape(-1), write)
         if conflict is not None:
             element = int(cells.reshape(-1)[conflict.position])
             raise self._race(
                 conflict, _element(tensor, element), int(threads[conflict.position // cells.shape[1]]), code="TL817"
             )
-        self._between_blocks(tensor, cells.reshape(-1), write)
 
     def _threads(
         self, history: History, cells: np.ndarray, threads: np.ndarray, strand: Strand, access: Access, write: bool
@@ -156,13 +156,13 @@ class Hazards(Watch):
         record = self._record(strand, access, "tma_store" if write else "tma_load", agents, barrier)
         known = self.clocks.known[:, agent]
         conflict = history.check_async(cells, known[None, ASYNC_GLOBAL], 0, known[GENERIC] if write else None)
+        self._between_blocks(strand, tensor, cells, write)
         if conflict is not None:
             raise self._race(conflict, _element(tensor, int(cells[conflict.position])), code="TL817")
         if barrier is None:
             history.record_async(cells, self.components.bulk_writes(agent), self._next("bulk", agent), True, record)
         else:
             history.record_async(cells, self.phases.component(barrier), barrier.phase + 1, False, record)
-        self._between_blocks(tensor, cells, write)
 
     # ---- groups and fences ----------------------------------------------------------------------------------------------------
 
@@ -267,15 +267,19 @@ class Hazards(Watch):
         """The later access is the newest record."""
         return report(self, conflict, self.records[conflict.record], self.records[-1], place, thread, code)
 
-    def _between_blocks(self, tensor: Buffer, cells: np.ndarray, write: bool) -> None:
-        """Raises HazardError TL817 for an element that another block writes, or reads where this one writes it."""
-        found = self.launch.foreign(tensor, self.block.tensors.size(tensor), cells, write)
+    def _between_blocks(self, strand: Strand, tensor: Buffer, cells: np.ndarray, write: bool) -> None:
+        """Raises HazardError TL817 for an element that another block of the author's writes, or reads where this one writes it.
+        Where a block of the launch does the work of several, they are told apart by their numbers."""
+        walk = self.block.kernel.walk
+        number = int(strand.env[walk.tile]) if walk is not None and walk.tile in strand.env else None  # type: ignore[arg-type]
+        owner = self.launch.blocks if number is None else number + 1
+        found = self.launch.foreign(tensor, self.block.tensors.size(tensor), cells, write, owner)
         if found is not None:
             (element, verb), now = found, self.records[-1]
-            mine = "writes" if write else "reads"
+            mine, me = "writes" if write else "reads", f"block {self.block.index if number is None else number}"
             raise HazardError(
-                f"race between blocks on {_element(tensor, element)}: block {self.block.index} {mine} it and another block "
-                f"{verb} it; nothing orders blocks", code="TL817", span=now.access.span, notes=(f"here: {describe(now)}",),
+                f"race between blocks on {_element(tensor, element)}: {me} {mine} it and another block {verb} it; nothing orders "
+                "blocks", code="TL817", span=now.access.span, notes=(f"here: {describe(now)}",),
                 hint="let each block write elements of its own, and read none that others write",
             )  # fmt: skip
 

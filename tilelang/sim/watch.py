@@ -85,17 +85,17 @@ class Launch:
     readers: dict[Buffer, np.ndarray] = field(default_factory=dict)
     blocks: int = 0
 
-    def foreign(self, tensor: Buffer, size: int, cells: np.ndarray, write: bool) -> tuple[int, str] | None:
-        """Records an access by the present block.  An element that another block wrote, or read where this one writes, with what
-        that block did; None if there is none."""
+    def foreign(self, tensor: Buffer, size: int, cells: np.ndarray, write: bool, owner: int) -> tuple[int, str] | None:
+        """Records an access by the block whose number, from 1 on, is `owner`.  An element that another block wrote, or read where
+        this one writes, with what that block did; None if there is none."""
         writers = self.writers.setdefault(tensor, np.zeros(size, np.int32))
         readers = self.readers.setdefault(tensor, np.zeros(size, np.int32))
         for others, verb in ((writers, "writes"), (readers, "reads")) if write else ((writers, "writes"),):
             found = others[cells]
-            bad = (found != 0) & (found != self.blocks)
+            bad = (found != 0) & (found != owner)
             if bad.any():
                 return int(cells[int(np.argmax(bad))]), verb
-        (writers if write else readers)[cells] = self.blocks
+        (writers if write else readers)[cells] = owner
         return None
 
 
