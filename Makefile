@@ -42,6 +42,7 @@ bench-compile: $(READY)  ## time import, source to CUDA text, CUDA text to cubin
 bench-h200: $(READY)  ## GEMM, epilogues, attention: numbers and speed; needs an H200 and torch, so mostly with PYTHON= VENV=
 	@$(RUN) benchmarks/gemm_h200.py
 	@$(RUN) benchmarks/epilogues_h200.py
+	@$(RUN) benchmarks/ping_pong_h200.py
 	@$(RUN) benchmarks/attention_h200.py
 
 clean:  ## remove the environment and caches

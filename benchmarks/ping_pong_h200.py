@@ -1,5 +1,5 @@
-"""What it brings that two warpgroups take tiles in turn: GEMMs of several tiles, compiled that way and with a block for each tile.
-Needs PyTorch and a GPU of compute capability 9.0.
+"""What it brings that two warpgroups take tiles in turn: GEMMs of several tiles, compiled that way and with a block for each
+tile.  Needs PyTorch and a GPU of compute capability 9.0.
 
     python benchmarks/ping_pong_h200.py [--size 4096] [--rounds 12] [--output FOLDER]
 
@@ -82,7 +82,8 @@ def main() -> None:
             ratios = sorted(theirs / ours for ours, theirs in zip(seconds[name], other, strict=True))
             record["gain"] = ratios[len(ratios) // 2]
         records.append(record)
-        print(f"{name:60} {times['median_us']:7.1f} us {times['tflops']:6.1f} TFLOP/s  gain {record.get('gain', 0):.3f}", flush=True)
+        gain = f"  gain {record['gain']:.3f}" if "gain" in record else ""
+        print(f"{name:60} {times['median_us']:7.1f} us {times['tflops']:6.1f} TFLOP/s{gain}", flush=True)
     print("written to", machine.write_result("ping_pong_h200", {"torch": torch.__version__, "kernels": records}, words.output))
     if any((kernel["error"] or 0) > TOLERANCE for kernel in kernels.values()):
         raise SystemExit("some products are wrong")

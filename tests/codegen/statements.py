@@ -81,6 +81,8 @@ def consumer() -> d.Body:
         d.FenceRegisters(registers=ACC),
         d.Elected(warp=None, body=(d.MbarrierArrive(barrier=d.BarrierRef(EMPTY, stage)),)),
         d.RingAdvance(stage=stage, phase=phase, stages=2),
+        d.RingAdvance(stage=stage, phase=phase, stages=3, slots=8),
+        d.RingAdvance(stage=stage, phase=phase, stages=3, slots=6),
     )  # fmt: skip
     registers = (ACC, PROBABILITIES, VALUES, HALVES, PACKED, BYTES)
     return (

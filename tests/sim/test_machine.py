@@ -134,6 +134,17 @@ def test_ring_advance(stages: int) -> None:
     assert seen == [turns % stages * 10 + turns // stages % 2 for turns in range(2 * stages + 2)]
 
 
+@pytest.mark.parametrize("stages", range(1, 6))
+def test_ring_advance_past_several_slots(stages: int) -> None:
+    stage, phase, code = Var("stage"), Var("phase", UINT32), Var("code")
+    for slots in range(1, 12):
+        for start in range(stages):
+            ring = d.RingAdvance(stage=None if stages == 1 else stage, phase=phase, stages=stages, slots=slots)
+            body = (declare(stage, start), declare(phase, 0), ring, d.Declare(var=code, value=stage * 10 + Cast(phase, INT32)))
+            laps, slot = divmod(start + slots, stages)
+            assert int(value_of(code, 32, *body)[0]) == slot * 10 + laps % 2
+
+
 def test_assigning_what_is_not_mutable() -> None:
     with raises("TL931", InternalError):
         execute(role(declare(SUM, 0, mutable=False), add(1)))

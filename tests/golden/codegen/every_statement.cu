@@ -73,6 +73,7 @@ every_statement(const __grid_constant__ CUtensorMap A_desc,  // A: float16 64 x 
         tl::mbarrier_arrive(empty[stage]);
       }
       if (++stage == 2) { stage = 0; phase ^= 1; }
+      if ((stage += 2) >= 3) { stage -= 3; phase ^= 1; }
     }
     #pragma unroll 1
     for (int r = 7; r > -1; r += -2) {
