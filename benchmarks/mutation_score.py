@@ -27,7 +27,6 @@ from benchmarks.machine import write_result  # noqa: E402
 from tests.sim.mutation_kernels import SUBJECTS, Shape  # noqa: E402
 from tilelang.passes.pipeline import compile_kernel  # noqa: E402
 from tilelang.sim.score import outcomes, score  # noqa: E402
-from tilelang.target import SM_90A  # noqa: E402
 
 GOAL = 0.99
 SURVIVORS = ROOT / "tests" / "sim" / "survivors.md"
@@ -52,7 +51,7 @@ def run(job: tuple[str, Shape]) -> list[Row]:
     kernel = subject.make(shape)
     rng = np.random.default_rng(0)
     arrays = {tensor: rng.integers(-1, 2, tensor.shape).astype(tensor.dtype.numpy) for tensor in kernel.tensors}
-    found = outcomes(compile_kernel(kernel, SM_90A).device, subject.facts(shape), arrays)
+    found = outcomes(compile_kernel(kernel, subject.target).device, subject.facts(shape), arrays)
     return [Row(name, str(shape), label(str(o.mutant)), o.kind, o.verdict.code, o.verdict.schedule) for o in found]
 
 

@@ -6,6 +6,7 @@ after the other.  Tiles are 64 x 64 x 16 or smaller; arrays hold small integers,
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -14,8 +15,11 @@ from tilelang.ir import device as d
 from tilelang.ir.tile import Kernel
 from tilelang.sim.equivalence import Facts, Ring
 from tilelang.sim.mutate import Mutant
+from tilelang.target import SM_90A, Target
 
 M, N, K = 64, 64, 16
+ONE_SM = dataclasses.replace(SM_90A, multiprocessors=1)
+"""A chip on which a few tiles are more than two for each SM, so that warpgroups take them in turn."""
 
 
 @dataclass(frozen=True)
@@ -336,9 +340,58 @@ def row_sums(s: Shape) -> Kernel:
     return kernel
 
 
+def ping_pong(s: Shape) -> Kernel:
+    """Two warpgroups take the tiles of one block in turn, where the chip has one SM."""
+
+    @T.prim_func
+    def kernel(
+        A: T.Tensor((s.tiles * M, s.trips * K), "float16"), B: T.Tensor((s.trips * K, N), "float16"),
+        C: T.Tensor((s.tiles * M, N), "float16"),
+    ):  # fmt: skip
+        with T.Kernel(s.tiles, threads=128) as bx:
+            A_s, B_s = T.alloc_shared((M, K), "float16"), T.alloc_shared((K, N), "float16")
+            acc = T.alloc_fragment((M, N), "float32")
+            T.clear(acc)
+            for k in T.Pipelined(s.trips, num_stages=s.stages):
+                T.copy(A[bx * M, k * K], A_s)
+                T.copy(B[k * K, 0], B_s)
+                T.gemm(A_s, B_s, acc)
+            for i, j in T.Parallel(M, N):
+                acc[i, j] = T.max(acc[i, j], 0)
+            T.copy(acc, C[bx * M, 0])
+
+    return kernel
+
+
+def ping_pong_guest(s: Shape) -> Kernel:
+    """The same with a residual, which comes by TMA into the tile that the result is stored from."""
+
+    @T.prim_func
+    def kernel(
+        A: T.Tensor((s.tiles * M, s.trips * K), "float16"), B: T.Tensor((s.trips * K, 32), "float16"),
+        R: T.Tensor((s.tiles * M, 32), "float16"), C: T.Tensor((s.tiles * M, 32), "float16"),
+    ):  # fmt: skip
+        with T.Kernel(s.tiles, threads=128) as bx:
+            A_s, B_s = T.alloc_shared((M, K), "float16"), T.alloc_shared((K, 32), "float16")
+            acc = T.alloc_fragment((M, 32), "float32")
+            T.clear(acc)
+            for k in T.Pipelined(s.trips, num_stages=s.stages):
+                T.copy(A[bx * M, k * K], A_s)
+                T.copy(B[k * K, 0], B_s)
+                T.gemm(A_s, B_s, acc)
+            for i, j in T.Parallel(M, 32):
+                acc[i, j] = acc[i, j] + R[bx * M + i, j]
+            T.copy(acc, C[bx * M, 0])
+
+    return kernel
+
+
 PIPELINED = (Shape(2, 1), Shape(3, 2), Shape(2, 2), Shape(2, 3), Shape(3, 4), Shape(2, 4), Shape(1, 3))
 """K < S, K = S, K % S != 0, K % 2S != 0, and K a multiple of 2S."""
 PERSISTENT = (Shape(3, 2, 1), Shape(4, 1, 2), Shape(2, 2, 2), Shape(2, 3, 2), Shape(2, 4, 2), Shape(3, 2, 3))
+IN_TURN = (Shape(2, 1, 3), Shape(3, 2, 3), Shape(2, 2, 4), Shape(2, 3, 4), Shape(2, 4, 3), Shape(2, 5, 4), Shape(2, 8, 5))
+"""The same of the ring that two warpgroups share, with slots for both; as many slots as there are fills, or more, or as two tiles
+fill; odd and even numbers of tiles."""
 SERIAL = (Shape(1, 1), Shape(1, 2), Shape(1, 3))
 
 
@@ -347,10 +400,13 @@ SERIAL = (Shape(1, 1), Shape(1, 2), Shape(1, 3))
 Match = Callable[[Mutant], bool]
 
 
-def _of(kind: type[d.Stmt], *actions: str, index: int | None = None, near: str | None = None, passed: str | None = None) -> Match:
+def _of(
+    kind: type[d.Stmt], *actions: str, index: int | None = None, near: str | None = None, passed: str | None = None,
+    target: str | None = None,
+) -> Match:  # fmt: skip
     """Mutants of one kind of statement; `index` counts among those that are otherwise alike."""
     return lambda m: (
-        m.kind is kind and m.action in actions
+        m.kind is kind and m.action in actions and target in (None, m.target)
         and index in (None, m.index) and near in (None, m.near) and passed in (None, m.passed)
     )  # fmt: skip
 
@@ -402,8 +458,9 @@ def _two_gemms_facts(s: Shape) -> Facts:
 def _two_loops_facts(s: Shape) -> Facts:
     """What the first loop leaves in flight the second one's waits cover, before anything touches the accumulator; only the
     release of its slots comes too early."""
-    ring = Ring(s.stages, 2 * s.trips, (range(s.trips), range(s.trips, 2 * s.trips)))
-    fresh = not ring.reused(ring.parts[0])
+    first, second = range(s.trips), range(s.trips, 2 * s.trips)
+    ring = Ring(s.stages, 2 * s.trips, lambda mutant: (first, second)[mutant.index])
+    fresh = not ring.reused(first)
     return Facts({"": ring}, (
         (_of(d.WgmmaCommitGroup, "delete", "earlier", "later", index=0), fresh),
         (_of(d.WgmmaWaitGroup, "delete", "pending+1", index=0), fresh),
@@ -443,11 +500,134 @@ def _plain_facts(s: Shape) -> Facts:
     return Facts(_rings(s, ""))
 
 
+# ---- ping-pong ----------------------------------------------------------------------------------------------------------------
+
+WARPGROUPS = 2
+_SPOILED_ADVANCE = ("delete", "slots+1", "slots-1")
+Rule = tuple[Match, bool]
+
+
+def _tiles_of(s: Shape, role: str) -> range:
+    """The tiles that a role takes: a warpgroup every second one, the producer and the setup all."""
+    return range(int(role[-1]), s.tiles, WARPGROUPS) if role.startswith("consumer_") else range(s.tiles)
+
+
+def _turns_of(s: Shape, mutant: Mutant) -> range:
+    """The turns of each tile whose slot a mutant's statement is about: the slot of a turn is released one turn later, that of the
+    last one behind the loop, where the wait that can be moved past a release is, too."""
+    if mutant.kind is d.MbarrierArrive:
+        return range(s.trips - 1) if mutant.index == 0 else range(s.trips - 1, s.trips)
+    if mutant.kind is d.WgmmaWaitGroup:
+        return range(s.trips - 1, s.trips)
+    return range(s.trips)
+
+
+def _main_ring(s: Shape) -> Ring:
+    def share(mutant: Mutant) -> list[int]:
+        return [tile * s.trips + turn for tile in _tiles_of(s, mutant.role) for turn in _turns_of(s, mutant)]
+
+    return Ring(WARPGROUPS * s.stages, s.trips * s.tiles, share)
+
+
+def _guest_ring(s: Shape) -> Ring:
+    return Ring(WARPGROUPS, s.tiles, lambda mutant: _tiles_of(s, mutant.role))
+
+
+def _ping_pong_facts(s: Shape) -> Facts:
+    """As in `persistent`, the first barrier of the epilogue is not needed for a warpgroup's only tile, nor where a slot that was
+    released in this tile has been filled again before the epilogue."""
+    ring = _main_ring(s)
+    rules: list[Rule] = []
+    for number in range(WARPGROUPS):
+        unneeded = _takes_one(s, number) or s.trips > ring.slots
+        barrier = _of(d.NamedBarrierSync, "delete", index=0), _of(d.NamedBarrierSync, "later", passed="Unroll")
+        rules += [(_by(number, match), unneeded) for match in barrier] + _warpgroup_rules(s, number, "phase")
+    return Facts({"": ring}, (*rules, *_producer_rules(s, ""), *_TURNS))
+
+
+def _ping_pong_guest_facts(s: Shape) -> Facts:
+    """All lanes of a warp meet at the barrier behind the reads of the guest, so its release needs no barrier of its own.  The
+    guest may be waited for ahead of the main loop: whoever is to release its slot has all it needs by then.  Its bytes may be
+    expected before its slot is free where a slot that was released in this tile has been filled again: the guest of the tile
+    before has been read then."""
+    refilled = s.trips > WARPGROUPS * s.stages
+    rules: list[Rule] = [
+        (_of(d.SyncWarp, "delete", "earlier", "later"), True),
+        (_of(d.MbarrierWait, "earlier", passed="For", target="R_tile_empty"), True),
+        (_of(d.MbarrierWait, "later", passed="MbarrierExpectTx", target="R_tile_empty"), refilled),
+    ]
+    for number in range(WARPGROUPS):
+        spoiled = _of(d.RingAdvance, *_SPOILED_ADVANCE, target="R_tile_phase")
+        rules += [(_by(number, spoiled), _takes_one(s, number)), *_warpgroup_rules(s, number, "A_s_B_s_phase")]
+    return Facts({"A_s_B_s_": _main_ring(s), "R_tile_": _guest_ring(s)}, (*rules, *_producer_rules(s, "A_s_B_s_"), *_TURNS))
+
+
+def _by(number: int, match: Match) -> Match:
+    return lambda m: m.role == f"consumer_{number}" and match(m)
+
+
+def _takes_one(s: Shape, number: int) -> bool:
+    return len(_tiles_of(s, f"consumer_{number}")) == 1
+
+
+def _warpgroup_rules(s: Shape, number: int, phase: str) -> list[Rule]:
+    """What is not needed in one of the warpgroups.
+
+    The other's turn may begin with this one's, before this one's slots are full, if no slot is filled again before this one's
+    next tile: then no wait can take a phase for the one two before.  A slot may be released while it is read if a tile fills the
+    ring exactly: the first slot, which is filled again before all others, is released behind the loop then.  The gemm in flight
+    need not be waited for in the loop, nor be a group by then, if none of the slots that are released there is filled again.  A
+    position moved on by whole double laps does not move."""
+    ring, once = _main_ring(s), _takes_one(s, number)
+    early = [tile * s.trips + turn for tile in _tiles_of(s, f"consumer_{number}") for turn in range(s.trips - 1)]
+    fresh = not ring.reused(early)
+    rules = (
+        (_of(d.Assign, "delete", target="turn_phase"), once),
+        (_of(d.Assign, "later", passed="For", target="turn_phase"), True),
+        (_of(d.Assign, "earlier", passed="If", target="behind"), s.trips == 1),
+        (_of(d.Assign, "later", passed="RingAdvance", target="behind"), s.trips == ring.slots),
+        (_of(d.Declare, "phase start", target="behind"), True),
+        (_of(d.MbarrierArrive, "earlier", passed="For", target="turn"), WARPGROUPS * s.trips <= ring.slots),
+        (_of(d.MbarrierArrive, "later", passed="WgmmaWaitGroup", target="turn"), True),
+        (_of(d.MbarrierArrive, "later", passed="RingAdvance"), True),
+        (_of(d.RingAdvance, "delete", index=0, target=phase), once or s.trips % (2 * ring.slots) == 0),
+        (_of(d.RingAdvance, "slots+1", "slots-1", index=0, target=phase), once),
+        (_of(d.RingAdvance, *_SPOILED_ADVANCE, index=1, target=phase), once and s.trips == 1),
+        (_of(d.WgmmaWaitGroup, "delete", "pending+1", index=1), fresh),
+        (_of(d.WgmmaWaitGroup, "later", passed="If"), fresh),
+        (_of(d.WgmmaCommitGroup, "later", passed="WgmmaWaitGroup"), fresh),
+    )
+    return [(_by(number, match), answer) for match, answer in rules]
+
+
+def _producer_rules(s: Shape, prefix: str) -> list[Rule]:
+    """Where a tile fills the ring exactly, the producer may wait for the slot before, and expect bytes of the slot behind: a slot
+    is released once the next one has been full, the last one behind the loop, so that neither is ever a phase off.  Where all
+    tiles together fill it once with one turn each, the slots hold the same B, so that one's B may go to the next."""
+    ring = _main_ring(s)
+    exactly, one_lap = s.trips == ring.slots, ring.uses == ring.slots
+    return [
+        (_of(d.MbarrierWait, "stage-1", target=f"{prefix}empty"), exactly),
+        (_of(d.MbarrierExpectTx, "stage+1", target=f"{prefix}full"), exactly or one_lap),
+        (_of(d.RingAdvance, "earlier", passed="TmaLoad", target=f"{prefix}phase"), s.trips == 1 and one_lap),
+    ]
+
+
+_TURNS: tuple[Rule, ...] = (
+    (lambda m: m.kind is d.MbarrierInit and m.action == "later" and m.target.startswith("turn"), True),
+    (lambda m: m.target.startswith("turn"), False),
+)
+"""No copy completes on a turn.  A warpgroup that does not wait for its turn, or not for that one, can take it twice before the
+other has waited once, which then waits for ever; where it cannot, it is because they have slots in common, and then it can
+mistake the phase of one."""
+
+
 @dataclass(frozen=True)
 class Subject:
     make: Callable[[Shape], Kernel]
     shapes: tuple[Shape, ...]
     facts: Callable[[Shape], Facts]
+    target: Target = SM_90A
 
 
 SUBJECTS: dict[str, Subject] = {
@@ -466,4 +646,6 @@ SUBJECTS: dict[str, Subject] = {
     "elementwise": Subject(elementwise, PIPELINED, _plain_facts),
     "transpose": Subject(transpose, SERIAL, _transpose_facts),
     "row_sums": Subject(row_sums, SERIAL, _row_sums_facts),
+    "ping_pong": Subject(ping_pong, IN_TURN, _ping_pong_facts, ONE_SM),
+    "ping_pong_guest": Subject(ping_pong_guest, IN_TURN, _ping_pong_guest_facts, ONE_SM),
 }

@@ -19,8 +19,8 @@ from tilelang.ir.walk import walk
 from tilelang.passes.pipeline import compile_kernel
 from tilelang.sim.equivalence import equivalent
 from tilelang.sim.mutate import Mutant, flatten, mutants
+from tilelang.sim.schedule import SCHEDULES
 from tilelang.sim.score import judge, outcomes, score
-from tilelang.target import SM_90A
 
 SAMPLE = 10
 """Mutants of each kernel and shape that are run here."""
@@ -32,7 +32,7 @@ def compiled(name: str, shape: Shape) -> tuple[d.DeviceKernel, dict[Buffer, np.n
     kernel = SUBJECTS[name].make(shape)
     rng = np.random.default_rng(0)
     arrays = {t: rng.integers(-1, 2, t.shape).astype(t.dtype.numpy) for t in kernel.tensors}  # type: ignore[arg-type]
-    return compile_kernel(kernel, SM_90A).device, arrays
+    return compile_kernel(kernel, SUBJECTS[name].target).device, arrays
 
 
 @pytest.mark.parametrize(("name", "shape"), RUNS, ids=str)
@@ -125,10 +125,52 @@ def test_each_kind_of_statement_is_spoiled_in_its_own_ways() -> None:
     assert actions(found, d.MbarrierInit) - moved == {"delete", "arrivals+1", "arrivals-1"}
     assert actions(found, d.WgmmaWaitGroup) - moved == actions(found, d.BulkWaitGroupRead) - moved == {"delete", "pending+1"}
     assert actions(found, d.NamedBarrierSync) - moved == {"delete", "threads+32", "threads-32"}
+    assert actions(found, d.RingAdvance) - moved == {"delete", "slots+1"}
     for kind in (d.FenceProxyAsync, d.WgmmaFence, d.WgmmaCommitGroup, d.BulkCommitGroup, d.SyncThreads, d.RingAdvance):
         assert "delete" in actions(found, kind), kind
     assert moved <= actions(found, d.FenceProxyAsync) | actions(found, d.WgmmaWaitGroup)
     assert actions(found, d.Declare) == {"phase start", "stage start"}
+
+
+def test_positions_are_spoiled_where_warpgroups_take_turns() -> None:
+    """Whose turn it is, the slot to release, and how many slots are passed over."""
+    found = [m for m in mutants(compiled("ping_pong", Shape(2, 3, 4))[0]) if m.role.startswith("consumer")]
+    of = {(m.action, m.kind, m.target) for m in found}
+    assert {("delete", d.Assign, "turn_phase"), ("delete", d.Assign, "behind"), ("later", d.Assign, "behind")} <= of
+    assert {("phase start", d.Declare, "turn_phase"), ("stage start", d.Declare, "stage")} <= of
+    assert {("stage+1", d.MbarrierWait, "turn"), ("stage+1", d.MbarrierArrive, "turn")} <= of
+    assert {("slots+1", d.RingAdvance, "phase"), ("slots-1", d.RingAdvance, "phase"), ("always", d.If, "")} <= of
+
+
+def codes_without_turns(shape: Shape) -> set[str]:
+    """What is reported of warpgroups that do not wait for their turns, under each schedule."""
+    kernel, arrays = compiled("ping_pong", shape)
+    for _ in range(2):
+        of_turns = (m for m in mutants(kernel) if m.action == "delete" and m.kind is d.MbarrierWait and m.target == "turn")
+        kernel = next(of_turns).kernel
+    assert not any(isinstance(node, d.MbarrierWait) and node.barrier.array.name == "turn" for node in nodes(kernel))
+    return {judge(kernel, arrays, {}, (schedule,)).code for schedule in SCHEDULES}
+
+
+@pytest.mark.parametrize("shape", SUBJECTS["ping_pong"].shapes, ids=str)
+def test_turns_are_needed(shape: Shape) -> None:
+    """Whatever the order of events: without a wait nothing keeps an arrival for the next turn out of this one."""
+    assert codes_without_turns(shape) <= {"TL808", "TL809", "TL815"}
+
+
+@pytest.mark.parametrize("trips", [3, 4, 5])
+def test_turns_keep_phases_apart(trips: int) -> None:
+    """In slots that both use, a wait for a parity can take a phase for the one two before, or miss its own."""
+    assert "TL808" in codes_without_turns(Shape(2, trips, 4))
+
+
+def test_a_start_is_another_one() -> None:
+    """A position that starts at 1 is spoiled, too."""
+    kernel, _ = compiled("ping_pong", Shape(2, 5, 3))
+    for mutant in mutants(kernel):
+        if mutant.action.endswith("start"):
+            texts = [[describe(node) for node in nodes(known)] for known in (flatten(kernel), mutant.kernel)]
+            assert texts[0] != texts[1], mutant
 
 
 def test_rules_of_equivalence_speak_of_the_shape() -> None:
@@ -158,5 +200,5 @@ def test_facts_agree_with_the_compiled_kernel() -> None:
     for name, shape in RUNS:
         kernel, _ = compiled(name, shape)
         facts = SUBJECTS[name].facts(shape)
-        counts = {array.name: array.count for array in kernel.barriers}
+        counts = {array.name: array.count for array in kernel.barriers if array.name != "turn"}
         assert counts == {f"{prefix}{end}": ring.slots for prefix, ring in facts.rings.items() for end in ("full", "empty")}, name

@@ -7,7 +7,7 @@ later fill waits for it.  A rule holds if and only if the mutant is equivalent; 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from tilelang.ir import device as d
@@ -16,21 +16,22 @@ from tilelang.sim.mutate import Mutant
 
 @dataclass(frozen=True, slots=True)
 class Ring:
-    """`parts`: where several statements fill the ring one after the other, the fills of each."""
+    """`share`: the fills that a mutant's statement takes part in, where that is not all of them: several statements fill the ring
+    one after the other, or several roles empty it in turn."""
 
     slots: int
     uses: int
-    parts: tuple[range, ...] = ()
+    share: Callable[[Mutant], Sequence[int]] | None = None
 
-    def fills(self, mutant: Mutant) -> range:
+    def fills(self, mutant: Mutant) -> Sequence[int]:
         """The fills that a mutant's statement takes part in."""
-        return self.parts[mutant.index] if self.parts else range(self.uses)
+        return self.share(mutant) if self.share is not None else range(self.uses)
 
-    def reused(self, fills: range) -> bool:
+    def reused(self, fills: Iterable[int]) -> bool:
         """Whether one of these slots is filled again."""
         return any(j + self.slots < self.uses for j in fills)
 
-    def must_wait(self, fills: range) -> bool:
+    def must_wait(self, fills: Iterable[int]) -> bool:
         """Whether one of these fills finds its slot used."""
         return any(j >= self.slots for j in fills)
 
@@ -125,7 +126,7 @@ def _expects_elsewhere(mutant: Mutant, facts: Facts) -> bool:
     """Bytes expected on another slot's barrier: harmless if the first lap is filled exactly, so that each barrier still gets
     one."""
     ring = facts.ring(mutant.target)
-    return ring.fills(mutant) == range(ring.slots)
+    return [*ring.fills(mutant)] == [*range(ring.slots)]
 
 
 def _last_turn(mutant: Mutant, facts: Facts) -> bool:
@@ -155,13 +156,15 @@ def _of_empty(mutant: Mutant, facts: Facts) -> bool:
 
 def _of_consumer(mutant: Mutant, facts: Facts) -> bool:
     """More registers than needed are no synchronisation; fewer for the producer are what the consumers wait for."""
-    return mutant.role == "consumer"
+    return mutant.role.startswith("consumer")
 
 
 _CHANGES: dict[tuple[str, type[d.Stmt]], Callable[[Mutant, Facts], bool]] = {
     ("delete", d.MbarrierInit): _slot_unused,
     ("delete", d.SetMaxRegisters): _of_consumer,
     ("delete", d.RingAdvance): _last_turn,
+    ("slots+1", d.RingAdvance): _last_turn,
+    ("slots-1", d.RingAdvance): _last_turn,
     ("delete", d.MbarrierArrive): _not_reused,
     ("stage+1", d.MbarrierArrive): _arrives_at(1),
     ("stage-1", d.MbarrierArrive): _arrives_at(-1),

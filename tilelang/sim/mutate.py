@@ -16,7 +16,7 @@ from functools import partial
 from tilelang.errors import Span
 from tilelang.ir import device as d
 from tilelang.ir.device import u32
-from tilelang.ir.expr import UINT32, Binary, Cast, Const, Expr, Var
+from tilelang.ir.expr import BOOL, UINT32, Binary, Cast, Const, Expr, Var
 from tilelang.ir.walk import rewrite, walk
 
 Replacement = tuple[d.Stmt, ...]
@@ -28,7 +28,8 @@ _DELETED = (
 )  # fmt: skip
 _MOVED = tuple(kind for kind in _DELETED if kind is not d.SetMaxRegisters)
 _INERT = (d.Declare, d.DeclareRegisters, d.Assign, d.RegisterStore, d.RegisterStoreWord, d.FenceRegisters, d.ShuffleXor, d.Unroll)
-"""Statements that synchronisation has nothing to do with, Unroll if all inside it is such: a move goes past them."""
+"""Statements that synchronisation has nothing to do with, Unroll if all inside it is such: a move goes past them.  An Assign to a
+variable that says which barrier, or which parity, is none of them."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -67,11 +68,12 @@ def mutants(kernel: d.DeviceKernel) -> list[Mutant]:
     flat = flatten(kernel)
     found: list[Mutant] = []
     for name, body in (("setup", flat.setup), *((role.name, role.body) for role in flat.roles)):
+        positions = _positions(body)
         for inner in _bodies(body):
             for at, unit in enumerate(inner):
-                found += _of_statement(flat, name, unit, _near(inner, at))
-        found += _moves(flat, name, body)
-    return _numbered(found + _arrival_counts(flat) + _ring_starts(flat))
+                found += _of_statement(flat, name, unit, positions, _near(inner, at))
+        found += _moves(flat, name, body, positions)
+    return _numbered(found + _arrival_counts(flat) + _starts(flat))
 
 
 def _numbered(found: list[Mutant]) -> list[Mutant]:
@@ -87,11 +89,28 @@ def _numbered(found: list[Mutant]) -> list[Mutant]:
 # ---- single statements --------------------------------------------------------------------------------------------------------
 
 
-def _of_statement(kernel: d.DeviceKernel, role: str, stmt: d.Stmt, near: str) -> Iterator[Mutant]:
-    if isinstance(stmt, _DELETED):
+def _positions(body: d.Body) -> frozenset[Var]:
+    """The mutable variables that say where a role is: which slot, which barrier, which parity."""
+    mutable = {stmt.var for stmt in _statements(body) if isinstance(stmt, d.Declare) and stmt.mutable}
+    rings = (node for node in walk(body) if isinstance(node, d.RingAdvance))
+    advanced = {var for ring in rings for var in (ring.phase, ring.stage if ring.stages > 1 else None)}
+    refs = [node.index for node in walk(body) if isinstance(node, d.BarrierRef)]
+    parities = [node.parity for node in walk(body) if isinstance(node, d.MbarrierWait)]
+    named = {node for expr in (*refs, *parities) for node in walk(expr) if isinstance(node, Var)}
+    return frozenset(mutable & (advanced | named))
+
+
+def _of_statement(
+    kernel: d.DeviceKernel, role: str, stmt: d.Stmt, positions: frozenset[Var], near: str
+) -> Iterator[Mutant]:
+    if isinstance(stmt, _DELETED) or _moves_on(stmt, positions):
         yield _mutant(kernel, role, "delete", stmt, (), near)
     for action, change in _changes(stmt):
         yield _mutant(kernel, role, action, stmt, (change,), near)
+
+
+def _moves_on(stmt: d.Stmt, positions: frozenset[Var]) -> bool:
+    return isinstance(stmt, d.Assign) and stmt.var in positions
 
 
 def _near(body: d.Body, at: int) -> str:
@@ -102,12 +121,7 @@ def _near(body: d.Body, at: int) -> str:
 
 def _changes(stmt: d.Stmt) -> Iterator[tuple[str, d.Stmt]]:
     """Other forms of a statement, each with one number of its synchronisation off."""
-    if isinstance(stmt, (d.MbarrierWait, d.MbarrierArrive, d.MbarrierExpectTx, d.MbarrierAddTx, d.TmaLoad)):
-        count = stmt.barrier.array.count
-        for step in dict.fromkeys((1 % count, (count - 1) % count)):
-            if step:
-                sign = "stage+1" if step == 1 else "stage-1"
-                yield sign, dataclasses.replace(stmt, barrier=_shifted(stmt.barrier, step))
+    yield from _other_barriers(stmt)
     if isinstance(stmt, d.MbarrierWait):
         yield "parity", dataclasses.replace(stmt, parity=Binary("^", stmt.parity, u32(1)))
     if isinstance(stmt, (d.MbarrierExpectTx, d.MbarrierAddTx)):
@@ -118,6 +132,27 @@ def _changes(stmt: d.Stmt) -> Iterator[tuple[str, d.Stmt]]:
     if isinstance(stmt, d.NamedBarrierSync):
         yield "threads+32", dataclasses.replace(stmt, threads=stmt.threads + 32)
         yield "threads-32", dataclasses.replace(stmt, threads=stmt.threads - 32)
+    if isinstance(stmt, d.RingAdvance):
+        yield from _other_advances(stmt)
+    if isinstance(stmt, d.If) and any(isinstance(node, _DELETED) for node in walk(stmt.then)):
+        yield "always", dataclasses.replace(stmt, condition=Const(True, BOOL))
+
+
+def _other_barriers(stmt: d.Stmt) -> Iterator[tuple[str, d.Stmt]]:
+    """The statement with the next mbarrier of its array, and with the one before."""
+    if isinstance(stmt, (d.MbarrierWait, d.MbarrierArrive, d.MbarrierExpectTx, d.MbarrierAddTx, d.TmaLoad)):
+        count = stmt.barrier.array.count
+        for step in dict.fromkeys((1 % count, (count - 1) % count)):
+            if step:
+                sign = "stage+1" if step == 1 else "stage-1"
+                yield sign, dataclasses.replace(stmt, barrier=_shifted(stmt.barrier, step))
+
+
+def _other_advances(ring: d.RingAdvance) -> Iterator[tuple[str, d.Stmt]]:
+    """One slot too far, one too few; none at all is the deletion."""
+    yield "slots+1", dataclasses.replace(ring, slots=ring.slots + 1)
+    if ring.slots > 1:
+        yield "slots-1", dataclasses.replace(ring, slots=ring.slots - 1)
 
 
 def _shifted(barrier: d.BarrierRef, step: int) -> d.BarrierRef:
@@ -145,33 +180,33 @@ def _with_array(node: object, array: d.BarrierArray, other: d.BarrierArray) -> o
     return d.BarrierRef(other, node.index) if isinstance(node, d.BarrierRef) and node.array is array else node
 
 
-def _ring_starts(kernel: d.DeviceKernel) -> list[Mutant]:
-    """Each ring of each role started at the wrong phase, or one slot on."""
+def _starts(kernel: d.DeviceKernel) -> list[Mutant]:
+    """Each position of each role started at the wrong phase, or one slot on."""
     found = []
     for role in kernel.roles:
-        rings = [node for node in walk(role.body) if isinstance(node, d.RingAdvance)]
-        phases = {ring.phase for ring in rings}
-        stages = {ring.stage for ring in rings if ring.stage is not None and ring.stages > 1}
+        positions = _positions(role.body)
+        slots = {ring.stage: ring.stages for ring in walk(role.body) if isinstance(ring, d.RingAdvance)}
         for stmt in _statements(role.body):
-            if isinstance(stmt, d.Declare) and stmt.mutable and stmt.var in phases | stages:
-                action = "phase start" if stmt.var in phases else "stage start"
-                found.append(_mutant(kernel, role.name, action, stmt, (dataclasses.replace(stmt, value=u32(1)),)))
+            if isinstance(stmt, d.Declare) and stmt.var in positions and isinstance(stmt.value, Const):
+                action = "stage start" if stmt.var in slots else "phase start"
+                other = u32((int(stmt.value.value) + 1) % slots.get(stmt.var, 2))
+                found.append(_mutant(kernel, role.name, action, stmt, (dataclasses.replace(stmt, value=other),)))
     return found
 
 
 # ---- moves --------------------------------------------------------------------------------------------------------------------
 
 
-def _moves(kernel: d.DeviceKernel, role: str, body: d.Body) -> Iterator[Mutant]:
+def _moves(kernel: d.DeviceKernel, role: str, body: d.Body, positions: frozenset[Var]) -> Iterator[Mutant]:
     """Each synchronising statement exchanged with the statement before or after it, every pair once."""
     seen: set[tuple[int, int, int]] = set()
     for inner in _bodies(body):
         for at, unit in enumerate(inner):
             stmt = _core(unit)
-            if not isinstance(stmt, _MOVED):
+            if not isinstance(stmt, _MOVED) and not _moves_on(stmt, positions):
                 continue
             for action, step in (("earlier", -1), ("later", 1)):
-                other = _neighbour(inner, at, step)
+                other = _neighbour(inner, at, step, positions)
                 if other is None or (id(inner), min(at, other), max(at, other)) in seen:
                     continue
                 if _declares(inner[other:at], unit):
@@ -189,11 +224,17 @@ def _core(unit: d.Stmt) -> d.Stmt:
     return unit.body[0] if isinstance(unit, d.Elected) and len(unit.body) == 1 else unit
 
 
-def _neighbour(body: d.Body, at: int, step: int) -> int | None:
+def _neighbour(body: d.Body, at: int, step: int, positions: frozenset[Var]) -> int | None:
     other = at + step
-    while 0 <= other < len(body) and all(isinstance(node, _INERT) for node in walk(body[other]) if isinstance(node, d.Stmt)):
+    while 0 <= other < len(body) and _is_inert(body[other], positions):
         other += step
     return other if 0 <= other < len(body) else None
+
+
+def _is_inert(stmt: d.Stmt, positions: frozenset[Var]) -> bool:
+    return all(
+        isinstance(node, _INERT) and not _moves_on(node, positions) for node in walk(stmt) if isinstance(node, d.Stmt)
+    )
 
 
 def _declares(body: d.Body, unit: d.Stmt) -> bool:
@@ -226,7 +267,7 @@ def _target(stmt: d.Stmt) -> str:
         return stmt.barrier.array.name
     if isinstance(stmt, d.RingAdvance):
         return stmt.phase.name
-    return stmt.var.name if isinstance(stmt, d.Declare) else ""
+    return stmt.var.name if isinstance(stmt, (d.Declare, d.Assign)) else ""
 
 
 def _spliced(body: d.Body, target: d.Stmt, by: Replacement) -> d.Body:
