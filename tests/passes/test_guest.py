@@ -1,6 +1,8 @@
 """A tile that an epilogue reads comes into the tile from which the result is stored."""
 from __future__ import annotations
 
+import pytest
+
 import tilelang.language as T
 from tests.passes.ping_pong_programs import EVERY, Gemm, chip, planned, same
 from tests.passes.running import assert_same_bits, integers, meaning, on_the_machine
@@ -71,7 +73,8 @@ def test_a_tile_larger_than_the_one_to_store_from_is_read_in_place() -> None:
     assert not is_guest(same(Gemm(residual_dtype="float32").build()), "residual")
 
 
-def test_a_store_in_a_loop_has_its_tile_there_too() -> None:
+@pytest.mark.parametrize("where", ["in a loop", "under a condition", "in front"])
+def test_another_store_has_its_tile_there_too(where: str) -> None:
     """So the memory is not idle, and the residual is read in place."""
 
     @T.prim_func
@@ -83,14 +86,46 @@ def test_a_store_in_a_loop_has_its_tile_there_too() -> None:
             A_s, B_s = T.alloc_shared((64, 32), "float16"), T.alloc_shared((32, 64), "float16")
             acc = T.alloc_fragment((64, 64), "float32")
             T.clear(acc)
+            if where == "in front":
+                T.copy(acc, D[by * 64, 0])
             for k in T.Pipelined(2, num_stages=2):
                 T.copy(A[by * 64, k * 32], A_s)
                 T.copy(B[k * 32, 0], B_s)
                 T.gemm(A_s, B_s, acc)
-            for _ in T.serial(1):
+            if where == "in a loop":
+                for _ in T.serial(1):
+                    T.copy(acc, D[by * 64, 0])
+            if where == "under a condition" and by > 0:
                 T.copy(acc, D[by * 64, 0])
             for i, j in T.Parallel(64, 64):
                 acc[i, j] += T.cast(R[by * 64 + i, j], "float32")
+            T.copy(acc, C[by * 64, 0])
+
+    assert not is_guest(same(kernel, schedules=EVERY), "R")
+
+
+def test_a_tile_of_a_wider_swizzle_than_its_host_is_read_in_place() -> None:
+    """The host may begin where the guest cannot."""
+
+    @T.prim_func
+    def kernel(
+        A: T.Tensor((256, 64), "float16"), B: T.Tensor((64, 16), "float16"), W: T.Tensor((64, 8), "float16"),
+        R: T.Tensor((64, 64), "float16"), D: T.Tensor((64, 8), "float16"), E: T.Tensor((64, 64), "float16"),
+        C: T.Tensor((256, 16), "float16"),
+    ):  # fmt: skip
+        with T.Kernel(4, threads=128) as by:
+            A_s, B_s = T.alloc_shared((64, 32), "float16"), T.alloc_shared((32, 16), "float16")
+            acc, W_s = T.alloc_fragment((64, 16), "float32"), T.alloc_shared((16, 8), "float16")
+            T.copy(W[by * 16, 0], W_s)
+            T.clear(acc)
+            for k in T.Pipelined(2, num_stages=2):
+                T.copy(A[by * 64, k * 32], A_s)
+                T.copy(B[k * 32, 0], B_s)
+                T.gemm(A_s, B_s, acc)
+            for i, j in T.Parallel(16, 8):
+                D[by * 16 + i, j] = W_s[i, j]
+            for i, j in T.Parallel(16, 64):
+                E[by * 16 + i, j] = R[by * 16 + i, j]
             T.copy(acc, C[by * 64, 0])
 
     assert not is_guest(same(kernel, schedules=EVERY), "R")

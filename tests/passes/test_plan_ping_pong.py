@@ -82,6 +82,39 @@ def test_loads_under_a_condition_forbid_it() -> None:
     assert refusal(lowered) == "one loop of the kernel's body holds loads, and others stand in the body itself"
 
 
+def test_more_tiles_than_an_int32_counts_forbid_it() -> None:
+    @T.prim_func
+    def huge(A: T.Tensor((64, 64), "float16"), B: T.Tensor((64, 64), "float16"), C: T.Tensor((64, 64), "float16")):
+        with T.Kernel(2**31 - 1, threads=128) as bx:
+            A_s, B_s = T.alloc_shared((64, 64), "float16"), T.alloc_shared((64, 64), "float16")
+            acc = T.alloc_fragment((64, 64), "float32")
+            T.clear(acc)
+            for k in T.Pipelined(1, num_stages=2):
+                T.copy(A[0, k * 64], A_s)
+                T.copy(B[k * 64, 0], B_s)
+                T.gemm(A_s, B_s, acc)
+            if bx == 0:
+                T.copy(acc, C)
+
+    assert refusal(compile_kernel(huge, SM_90A)) == "a loop over the tiles counts in 32 bits"
+
+
+def test_what_ordinary_loads_read_of_the_ring_forbids_it() -> None:
+    @T.prim_func
+    def peeking(A: T.Tensor((256, 64), "float16"), B: T.Tensor((64, 64), "float16"), C: T.Tensor((256, 64), "float16")):
+        with T.Kernel(4, threads=128) as by:
+            A_s, B_s = T.alloc_shared((64, 32), "float16"), T.alloc_shared((32, 64), "float16")
+            acc = T.alloc_fragment((64, 64), "float32")
+            for k in T.Pipelined(2, num_stages=2):
+                T.copy(A[by * 64, k * 32], A_s)
+                T.copy(B[k * 32, 0], B_s)
+                corner = A_s[0, 0] + B_s[0, 0]
+                T.gemm(A_s, B_s, acc, clear_accum=(k == 0 or corner > T.cast(2, "float16")))
+            T.copy(acc, C[by * 64, 0])
+
+    assert refusal(compile_kernel(peeking, chip(1))) == "the loop holds loads by TMA and a gemm, nothing else"
+
+
 def test_short_turns_forbid_it() -> None:
     """64 x 64 x 32 keeps the tensor core busy for 64 cycles, which one warpgroup cannot follow."""
     few = dataclasses.replace(SM_90A, multiprocessors=1)

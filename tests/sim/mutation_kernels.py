@@ -18,7 +18,7 @@ from tilelang.sim.mutate import Mutant
 from tilelang.target import SM_90A, Target
 
 M, N, K = 64, 64, 16
-ONE_SM = dataclasses.replace(SM_90A, multiprocessors=1)
+ONE_SM = dataclasses.replace(SM_90A, multiprocessors=1, lone_warpgroup_cycles=1)
 """A chip on which a few tiles are more than two for each SM, so that warpgroups take them in turn."""
 
 

@@ -416,6 +416,12 @@ def test_a_copy_by_a_single_thread_of_a_per_thread_if() -> None:
     launch(copy, ARRIVED, store, d.BulkWaitGroupRead(pending=0))
 
 
+def test_a_coordinate_is_an_int32() -> None:
+    far = d.TmaLoad(map=MAP, address=d.SharedAddress(TILE), barrier=FIRST, coordinates=(i32(0), Const(2**32, DType("int64"))))
+    with raises("TL840"):
+        launch(one(far))
+
+
 def test_copies_that_mean_nothing() -> None:
     flat = d.TmaLoad(map=MAP, address=d.SharedAddress(TILE), barrier=FIRST, coordinates=(i32(0),))
     for stmt, maps in ((flat, (MAP,)), (LOAD, ())):

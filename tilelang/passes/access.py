@@ -63,6 +63,17 @@ def reads(stmt: tile.Stmt) -> set[Buffer]:
     return _loads(*own_expressions(stmt))
 
 
+def ordinary_reads(stmt: tile.Stmt) -> set[Buffer]:
+    """Buffers that `stmt` itself reads by ordinary loads where an instruction does what it is about: those of its indices and
+    conditions for a copy or a gemm, all of `reads` for any other."""
+    match stmt:
+        case tile.Copy():
+            return _index_loads(stmt.src) | _index_loads(stmt.dst)
+        case tile.Gemm():
+            return _loads(stmt.clear_accum) if isinstance(stmt.clear_accum, Expr) else set()
+    return reads(stmt)
+
+
 def writes(stmt: tile.Stmt) -> set[Buffer]:
     """Buffers that `stmt` itself writes, statements inside it not counted."""
     match stmt:

@@ -11,7 +11,7 @@ from tilelang.ir.device import SharedAddress
 from tilelang.ir.expr import UINT32, Expr, Var, compare
 from tilelang.ir.text import render_statement
 from tilelang.ir.types import Scope
-from tilelang.passes.access import reads, statements
+from tilelang.passes.access import ordinary_reads, reads, statements
 from tilelang.passes.lower_arith import add
 from tilelang.passes.lower_copy import lower_tma_store
 from tilelang.passes.lower_gemm import DESCRIPTOR_UNIT_BYTES, Operand, RegisterOperand, base_low, lower_gemm
@@ -94,11 +94,10 @@ class Consumer(RoleWalk):
 
     def _release(self, ring: Ring, stmt: tile.Stmt) -> d.Body:
         """One arrival a warp; ordinary reads by its other lanes must be done first, wgmma's are for the whole warp."""
-        ordinary = any(
-            not isinstance(reader, (tile.Gemm, tile.Copy)) and not reads(reader).isdisjoint(ring.channel.buffers)
-            for reader in statements(self.plans.body)
-        )  # fmt: skip
-        sync = (d.SyncWarp(span=stmt.span),) if ordinary else ()
+        buffers = ring.channel.buffers
+        ordinary = any(not ordinary_reads(reader).isdisjoint(buffers) for reader in statements(self.plans.body))
+        met = isinstance(stmt, tile.Copy) and self.plans.copies[stmt].kind is CopyKind.FRAGMENT_TO_GLOBAL  # in its barriers
+        sync = (d.SyncWarp(span=stmt.span),) if ordinary and not met else ()
         return (*sync, ring.release(stmt.span), self._advance(ring, stmt))
 
     def _advance(self, ring: Ring, stmt: tile.Stmt) -> d.Stmt:

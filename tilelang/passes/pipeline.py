@@ -1,12 +1,14 @@
 """The compiler from tile IR to device IR: the order of the passes.
 
-1. `legalize` refuses what this path cannot take.
+1. `legalize` refuses what this path cannot take; `transform_unused` leaves out what nobody uses, `transform_hoist` moves loads.
 2. `plan_gemms` chooses instructions and the layouts that they ask of their operands; `plan_copies` says how each copy is done, in
    shared tiles of those layouts; `plan_clears` finds the zeros that a gemm can leave out.
 3. `_settle` fixes the statements: copies that no instruction does become loops (`transform_elementwise`), every loop and fragment
    gets its layout (`infer_layouts`, with `transform_relayout` where two do not agree), loads are put into rings
    (`plan_channels`); a load that cannot travel ahead becomes a loop, and the step begins again.
-4. What the statements need is handed out: registers, shared memory, roles, barriers, the order of blocks and of stores.
+4. What the statements need is handed out: registers, shared memory, roles, barriers, the order of blocks and of stores.  Where
+   two warpgroups take tiles in turn (`plan_ping_pong`) and a tile of the epilogue can be a guest (`transform_guest`), planning
+   begins again with it.
 5. `lower` obeys; `prune` drops what it declared in vain.
 
 Planning changes nothing and decides everything.  `Lowered.decisions` is every choice with its reason.  A kernel that its author
@@ -46,6 +48,7 @@ from tilelang.passes.settle import layouts_of_shared, settle_layouts, whole_stat
 from tilelang.passes.transform_elementwise import transform_elementwise
 from tilelang.passes.transform_guest import Guests, transform_guest
 from tilelang.passes.transform_hoist import transform_hoist
+from tilelang.passes.transform_unused import transform_unused
 from tilelang.target import Target
 from tilelang.trace import Decision
 
@@ -94,8 +97,12 @@ def plan(
 
 
 def _comes_by_tma(guests: Guests, plans: Plans, around: _Around) -> bool:
-    copies = plan_copies(guests.kernel, plans.shared_layouts, {}, around.alignments, around.options).copies
-    return copies[guests.copy].kind is CopyKind.TMA_LOAD
+    """Whether TMA can load the guest, at an address where its host may begin."""
+    planned = plan_copies(guests.kernel, plans.shared_layouts, {}, around.alignments, around.options)
+    if planned.copies[guests.copy].kind is not CopyKind.TMA_LOAD:
+        return False
+    hosts = ((planned.shared_layouts[guest], plans.copies[host].staging) for guest, host in guests.hosts.items())
+    return all(room is not None and room.alignment_bytes % guest.alignment_bytes == 0 for guest, room in hosts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,6 +186,6 @@ def compile_kernel(
         explicit, reasons = plan_explicit(kernel, target, chosen, alignments or {})
         plans, device = explicit.plans, lower_explicit(kernel, explicit, target)
     else:
-        plans, reasons = plan(kernel, target, chosen, alignments or {})
+        plans, reasons = plan(with_body(kernel, transform_unused(kernel.body)), target, chosen, alignments or {})
         device = lower(kernel, plans, target)
     return Lowered(kernel, plans, prune(device), (*kernel.decisions, *reasons))

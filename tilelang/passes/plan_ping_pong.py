@@ -21,12 +21,13 @@ from itertools import chain
 from tilelang.ir import tile
 from tilelang.ir.buffer import Buffer
 from tilelang.ir.device import Registers
+from tilelang.ir.expr import INT32
 from tilelang.ir.tile import Copy, For, Gemm, Kernel, RegisterHints, Stmt
 from tilelang.ir.types import Scope
 from tilelang.layout.digits import Axis, Layout
 from tilelang.layout.fragments import WARPGROUP_THREADS
 from tilelang.layout.swizzle import PanelLayout
-from tilelang.passes.access import statements, trip_count
+from tilelang.passes.access import ordinary_reads, statements, trip_count
 from tilelang.passes.allocate_shared import STATIC_SHARED_BYTES
 from tilelang.passes.plan_roles import registers_of
 from tilelang.passes.plans import CONSUMERS, Channel, CopyKind, CopyPlan, GemmPlan, PingPong
@@ -152,6 +153,8 @@ def _of_the_kernel(found: Situation, target: Target) -> Iterator[_Check]:
     constant = all(isinstance(axis.extent, int) for axis in kernel.grid)
     yield constant, "the extents of the grid are constants", "they are not", ""
     yield tiles > most, f"more tiles than two for each of the {target.multiprocessors} SMs", str(tiles), ""
+    last = INT32.limits[1] - CONSUMERS * target.multiprocessors
+    yield tiles <= last, "a loop over the tiles counts in 32 bits", str(tiles), ""
     gemms = len([stmt for stmt in statements(kernel.body) if isinstance(stmt, Gemm)])
     yield gemms == 1, "the kernel has one gemm", str(gemms), ""
     left = kernel.registers == RegisterHints()
@@ -183,9 +186,10 @@ def _of_the_loop(parts: _Parts, found: Situation, slots: int, target: Target) ->
 
 
 def _belongs(stmt: Stmt, found: Situation) -> bool:
-    """Whether a statement may stand in the main loop."""
+    """Whether a statement may stand in the main loop, whose slots are released by warps that read them through wgmma alone."""
     is_load = isinstance(stmt, Copy) and found.copies[stmt].kind is CopyKind.TMA_LOAD
-    return is_load or isinstance(stmt, (tile.Let, Gemm))
+    in_shared = any(buffer.scope is Scope.SHARED for buffer in ordinary_reads(stmt))
+    return (is_load or isinstance(stmt, (tile.Let, Gemm))) and not in_shared
 
 
 def _turn_cycles(plan: GemmPlan) -> int:

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from tilelang.ir.buffer import Buffer, Region
 from tilelang.ir.device import TensorMap
+from tilelang.ir.expr import INT32
+from tilelang.ir.types import DType
 from tilelang.layout.swizzle import PanelLayout
 from tilelang.passes.extents import pitches, sizes
 from tilelang.passes.plans import Box, TmaPlan
@@ -27,7 +29,16 @@ def map_refusal(region: Region, layout: PanelLayout) -> Rejection | None:
         return Rejection("TMA", f"at most {MAX_RANK} dimensions", f"{region.buffer.name} has {region.buffer.rank}")
     if any(not isinstance(extent, int) for extent in (*region.extents, *region.buffer.shape)):
         return Rejection("TMA", "extents are constant", f"{region.extents}")
+    wide = next((index.dtype for index in region.base if not _is_coordinate(index.dtype)), None)
+    if wide is not None:
+        return Rejection("TMA", "coordinates are int32", f"one is {wide}", "T.cast(index, 'int32'), where it fits")
     return _pitch_refusal(region.buffer) or _row_refusal(region, layout) or _box_refusal(region, layout)
+
+
+def _is_coordinate(dtype: DType) -> bool:
+    """Whether every value of an index's dtype is one of an int32's, which TMA's coordinates are."""
+    low, high = INT32.limits
+    return low <= dtype.limits[0] and dtype.limits[1] <= high
 
 
 def _pitch_refusal(tensor: Buffer) -> Rejection | None:

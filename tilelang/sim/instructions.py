@@ -10,6 +10,7 @@ from functools import partial
 
 from tilelang.errors import HazardError, InternalError
 from tilelang.ir import device
+from tilelang.ir.expr import INT32
 from tilelang.sim import tma
 from tilelang.sim.strand import Steps, Strand
 from tilelang.sim.sync import AsyncOp, Mbarrier, Wait
@@ -119,7 +120,12 @@ def _tma_operands(stmt: device.TmaLoad | device.TmaStore, strand: Strand, action
         )  # fmt: skip
     address = strand.uniform(stmt.address, "a shared address")
     tma.check_address(stmt.map, address, strand.access(action))
-    return address, tuple(strand.uniform(coordinate, "a coordinate") for coordinate in stmt.coordinates)
+    coordinates = tuple(strand.uniform(coordinate, "a coordinate") for coordinate in stmt.coordinates)
+    low, high = INT32.limits
+    outside = next((value for value in coordinates if not low <= value <= high), None)
+    if outside is not None:
+        raise HazardError(f"{action}: the coordinate {outside} is no int32", code="TL840", span=strand.span)
+    return address, coordinates
 
 
 def tma_load(stmt: device.TmaLoad, strand: Strand) -> None:
