@@ -31,7 +31,7 @@ test: $(READY)  ## the tests; those that need a GPU are skipped without one
 	@if $(RUN) -c 'import xdist' 2>/dev/null; then set -- -n $(WORKERS) --dist worksteal; fi; $(RUN) -m pytest "$$@"
 
 fuzz: $(READY)  ## random programs for SECONDS seconds (60); each fault is saved, shrunk, in tests/corpus
-	@$(RUN) -m tests.fuzz.run --seconds $(or $(SECONDS),60) $(if $(SEED),--seed $(SEED)) $(if $(PROGRAMS),--programs $(PROGRAMS)) $(if $(JOBS),--jobs $(JOBS))
+	@$(RUN) -m tests.fuzz.run --seconds $(or $(SECONDS),60) $(if $(SEED),--seed $(SEED)) $(if $(PROGRAMS),--programs $(PROGRAMS)) $(if $(JOBS),--jobs $(JOBS)) $(if $(RECORD),--record)
 
 check: $(READY)  ## static checks (ruff)
 	@$(RUN) -m ruff check .

@@ -53,16 +53,16 @@ def options(seed: int) -> Options:
 
 
 def in_turn(seed: int) -> Options:
-    """A program of the plain loop with several tiles, whose warpgroups can take them in turn on a chip that is small enough."""
+    """A program with several tiles, whose warpgroups can take them in turn on a chip that is small enough."""
     rng = random.Random(f"ping-pong {seed}")
     while True:
         drawn = _draw(rng)
         (_, _, k), (block_m, block_n, block_k) = drawn.shape, drawn.tile
-        rows = rng.choice((3, 4, 5)) * block_m - rng.choice((0, 0, 8))
+        rows, columns = rng.choice(((4, 1), (5, 1), (2, 2), (3, 2), (1, 4)))
+        shape = rows * block_m - rng.choice((0, 0, 8)), columns * block_n - rng.choice((0, 0, 8)), -(-k // 8) * 8 or block_k
         drawn = replace(
             drawn, loop="plain", threads=128, load="copy", a_from="shared", start=rng.choice(("clear", "fill", "load")),
-            num_stages=max(drawn.num_stages, 2), shape=(rows, block_n - rng.choice((0, 0, 8)), -(-k // 8) * 8 or block_k),
-            vector_from="global",
+            num_stages=max(drawn.num_stages, 2), shape=shape, vector_from=rng.choice(("global", "global", "shared")),
         )  # fmt: skip
         if block_m * block_n <= 64 * 128 and not is_odd(drawn.tile) and _fits(drawn):
             return drawn

@@ -27,9 +27,10 @@ from pathlib import Path
 from benchmarks import machine
 from tests.fuzz import generator, texts
 from tests.fuzz.program import Program, source
-from tests.fuzz.running import End, Outcome
+from tests.fuzz.running import SMALL_CHIP, End, Outcome
 from tests.fuzz.shrink import shrink
 from tilelang.sim.schedule import SCHEDULES
+from tilelang.target import SM_90A
 
 ROOT = Path(__file__).resolve().parents[2]
 SLICE = 16
@@ -37,15 +38,16 @@ SLICE = 16
 
 
 class Runner:
-    """Runs programs from a scratch file under one schedule."""
+    """Runs programs from a scratch file as the program of `seed` is run: under its schedule, for its chip."""
 
-    def __init__(self, folder: Path, schedule: str) -> None:
-        self.path, self.schedule = folder / "program.py", schedule
+    def __init__(self, folder: Path, seed: int) -> None:
+        self.path, self.schedule = folder / "program.py", schedule_of(seed)
+        self.target = SMALL_CHIP if seed % 3 == 0 else SM_90A
 
     def __call__(self, program: Program) -> Outcome:
         self.path.write_text(source(program))
         linecache.checkcache(str(self.path))
-        return texts.run_file(self.path, (self.schedule,))
+        return texts.run_file(self.path, (self.schedule,), target=self.target)
 
 
 def schedule_of(seed: int) -> str:
@@ -55,13 +57,13 @@ def schedule_of(seed: int) -> str:
 def outcomes(seeds: range) -> list[tuple[int, Outcome]]:
     """How each program ended."""
     with tempfile.TemporaryDirectory() as folder:
-        return [(seed, Runner(Path(folder), schedule_of(seed))(generator.program(seed))) for seed in seeds]
+        return [(seed, Runner(Path(folder), seed)(generator.program(seed))) for seed in seeds]
 
 
 def shrunk(seed: int, kind: str, folder: Path) -> Path:
     """Makes the program of `seed` small while it goes on failing in the same way, and saves it."""
     with tempfile.TemporaryDirectory() as scratch:
-        run = Runner(Path(scratch), schedule_of(seed))
+        run = Runner(Path(scratch), seed)
         small = shrink(generator.program(seed), lambda candidate: run(candidate).kind == kind)
         return save(small, run(small), seed, folder)
 
@@ -104,7 +106,7 @@ def batches(todo: Iterator[range], jobs: int) -> Iterator[list[tuple[int, Outcom
         begun: collections.deque[AsyncResult[list[tuple[int, Outcome]]]] = collections.deque()
         for seeds in todo:
             begun.append(pool.apply_async(outcomes, (seeds,)))
-            if len(begun) >= 3 * jobs:
+            if len(begun) >= 2 * jobs:
                 yield begun.popleft().get()
         while begun:
             yield begun.popleft().get()

@@ -5,6 +5,7 @@ objection of the simulated machine, an `InternalError`, any exception that is no
 """
 from __future__ import annotations
 
+import dataclasses
 import re
 import signal
 import threading
@@ -29,6 +30,8 @@ Arrays = dict[Buffer, np.ndarray]
 Scalars = dict[Var, Number]
 
 
+SMALL_CHIP = dataclasses.replace(SM_90A, multiprocessors=1, lone_warpgroup_cycles=1)
+"""On which three tiles are many, so that warpgroups take them in turn."""
 LIMIT_SECONDS = 120
 """For one program; a hundred times what one takes."""
 

@@ -1,7 +1,6 @@
 """300 programs of the GEMM family: the compiled kernel, on the simulated machine, against the program's meaning, bit for bit."""
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable
 
 import pytest
@@ -9,7 +8,7 @@ import pytest
 from tests.fuzz import gemm_family
 from tests.fuzz.gemm_parts import Options, ceildiv
 from tests.fuzz.gemm_programs import LOOPS, build
-from tests.fuzz.running import End, Outcome, run_program
+from tests.fuzz.running import SMALL_CHIP, End, Outcome, run_program
 from tilelang.errors import KernelError
 from tilelang.passes.pipeline import compile_kernel
 from tilelang.sim.schedule import SCHEDULES
@@ -36,7 +35,6 @@ def test_right_or_refused_by_name(seed: int, record_property: Callable[[str, obj
     _refusals[seed] = found.code if found.end is End.REFUSED else ""
 
 
-ONE_SM = dataclasses.replace(SM_90A, multiprocessors=1, lone_warpgroup_cycles=1)
 IN_TURN = 40
 
 
@@ -44,7 +42,7 @@ IN_TURN = 40
 def test_warpgroups_that_take_tiles_in_turn(seed: int, record_property: Callable[[str, object], None]) -> None:
     options, schedule = gemm_family.in_turn(seed), list(SCHEDULES)[seed % len(SCHEDULES)]
     found = run_program(
-        lambda: build(options), lambda kernel: gemm_family.arrays(kernel, seed), (schedule,), target=ONE_SM
+        lambda: build(options), lambda kernel: gemm_family.arrays(kernel, seed), (schedule,), target=SMALL_CHIP
     )
     assert not found.is_fault, f"{options}\n{found}"
     record_property("tiles in turn", found.code or "ran")
@@ -52,7 +50,7 @@ def test_warpgroups_that_take_tiles_in_turn(seed: int, record_property: Callable
 
 def test_most_of_these_do_take_turns() -> None:
     kernels = [build(gemm_family.in_turn(seed)) for seed in range(IN_TURN)]
-    planned = [compile_kernel(kernel, ONE_SM).plans.ping_pong is not None for kernel in kernels]
+    planned = [compile_kernel(kernel, SMALL_CHIP).plans.ping_pong is not None for kernel in kernels]
     assert sum(planned) >= 0.7 * IN_TURN
 
 

@@ -22,6 +22,7 @@ from tests.fuzz.program import INDEX_LIMIT, SMALL, UNTOUCHED
 from tests.fuzz.running import LIMIT_SECONDS, Arrays, Outcome, Scalars, run_program
 from tilelang.ir.expr import Var
 from tilelang.ir.tile import Kernel
+from tilelang.target import SM_90A, Target
 
 _loaded = itertools.count()
 
@@ -65,8 +66,9 @@ def arrays(kernel: Kernel, seed: int = 0) -> Arrays:
 
 
 def run_file(
-    path: Path, schedules: Sequence[str], case: dict[str, Any] | None = None, limit_seconds: float = LIMIT_SECONDS
-) -> Outcome:
+    path: Path, schedules: Sequence[str], case: dict[str, Any] | None = None, limit_seconds: float = LIMIT_SECONDS,
+    target: Target = SM_90A,
+) -> Outcome:  # fmt: skip
     """Runs one program of a file."""
     module: dict[str, Any] = {}
 
@@ -79,4 +81,4 @@ def run_file(
         given = {**module.get("SCALARS", {}), **(case or {})}
         return {param: given[param.name] for param in kernel.params if isinstance(param, Var)}
 
-    return run_program(build, arrays, schedules, scalars, limit_seconds)
+    return run_program(build, arrays, schedules, scalars, limit_seconds, target)

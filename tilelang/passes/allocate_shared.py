@@ -47,10 +47,10 @@ def allocate_shared(
     copies: Mapping[Copy, CopyPlan],
     fragments: Mapping[Buffer, Layout],
     target: Target,
-    storers: int = 1,
+    consumer_groups: int = 1,
     guests: Mapping[Buffer, Copy] = MappingProxyType({}),
 ) -> tuple[SharedPlan, tuple[Decision, ...]]:
-    """Offsets of all arrays.  `storers`: groups of threads that store tiles at the same time, while others use the rings.
+    """Offsets of all arrays.  `consumer_groups`: groups of threads that store tiles at the same time, while others use the rings.
     `guests`: buffers that lie where a copy has its tile.  Raises ResourceExceeded (TL401), with the table of buffers, if they do
     not fit."""
     memory = _Memory()
@@ -59,10 +59,10 @@ def allocate_shared(
         if buffer in layouts and buffer not in guests:
             array = _tile(buffer.name, layouts[buffer], stages.get(buffer, 1), memory.end, buffer.span)
             memory.place(buffer, array)
-    decisions = _place_store_tiles(kernel, copies, memory, storers)
+    decisions = _place_store_tiles(kernel, copies, memory, consumer_groups)
     for buffer, copy in guests.items():
         host = memory.arrays[copy]
-        guest = _tile(buffer.name, layouts[buffer], storers, host.offset_bytes, buffer.span)
+        guest = _tile(buffer.name, layouts[buffer], consumer_groups, host.offset_bytes, buffer.span)
         if guest.offset_bytes != host.offset_bytes or guest.stage_bytes > host.stage_bytes:
             raise InternalError(f"{buffer.name} does not fit into the tile that {host.name} is", code="TL902", span=buffer.span)
         memory.place(buffer, dataclasses.replace(guest, stage_bytes=host.stage_bytes))
@@ -74,21 +74,21 @@ def allocate_shared(
 
 
 def _place_store_tiles(
-    kernel: Kernel, copies: Mapping[Copy, CopyPlan], memory: _Memory, storers: int
+    kernel: Kernel, copies: Mapping[Copy, CopyPlan], memory: _Memory, consumer_groups: int
 ) -> tuple[Decision, ...]:
-    """Tiles through which accumulators leave.  Those of one role share memory; warpgroups on their own, and `storers` that take
-    turns, may store at the same time."""
+    """Tiles through which accumulators leave.  Those of one role share memory; warpgroups on their own, and several
+    `consumer_groups`, may store at the same time."""
     ring_end, decisions = memory.end, []
     staged = {copy: plan.staging for copy, plan in copies.items() if plan.staging is not None}
     stride = max((_aligned(staging.slot_bytes, staging.alignment_bytes) for staging in staged.values()), default=0)
     for copy, staging in staged.items():
-        reuse = storers == 1 and _rings_are_dead(kernel, copy)
+        reuse = consumer_groups == 1 and _rings_are_dead(kernel, copy)
         start = 0 if reuse else memory.end if kernel.is_explicit else ring_end
-        array = _tile(f"{copy.dst.buffer.name}_tile", staging, storers, start, copy.span)
+        array = _tile(f"{copy.dst.buffer.name}_tile", staging, consumer_groups, start, copy.span)
         # What one group stores from never overlaps what another one does, whichever of their copies they are at.
-        memory.place(copy, array if storers == 1 else dataclasses.replace(array, stage_bytes=stride))
+        memory.place(copy, array if consumer_groups == 1 else dataclasses.replace(array, stage_bytes=stride))
         where = "on top of the tiles, which are dead by then" if reuse else "in memory of its own, since tiles are used after it"
-        where = "a tile for each warpgroup, since the other one uses the rings meanwhile" if storers > 1 else where
+        where = "a tile for each warpgroup, since the other one uses the rings meanwhile" if consumer_groups > 1 else where
         decisions.append(Decision(copy.span, f"shared memory for storing {copy.dst.buffer.name}", where))
     return tuple(decisions)
 

@@ -24,7 +24,7 @@ from tilelang.passes.lower_store import lower_store
 from tilelang.passes.lower_values import Values
 from tilelang.passes.plans import CopyKind, GemmPlan, Plans
 
-CONSUMER_BARRIER = 1  # the named barrier at which all consumer threads meet; 0 is the whole block's
+CONSUMER_BARRIER = 1  # the named barrier at which the threads of the (first) consumers meet; 0 is the whole block's
 TITLE_COLUMNS = 100
 
 

@@ -29,13 +29,13 @@ from tilelang.passes.lower_order import lower_tile
 from tilelang.passes.lower_producer import Producer
 from tilelang.passes.lower_ring import Barriers, Ring
 from tilelang.passes.lower_role import start_rings
-from tilelang.passes.plans import CONSUMERS, PingPong, Plans
+from tilelang.passes.plans import CONSUMER_GROUPS, PingPong, Plans
 
 
 def make_turns() -> d.BarrierArray:
     """The mbarriers at which each warpgroup waits for its turn at the ring."""
     return d.BarrierArray(
-        name="turn", count=CONSUMERS, arrivals=WARPGROUP_THREADS // WARP_THREADS,
+        name="turn", count=CONSUMER_GROUPS, arrivals=WARPGROUP_THREADS // WARP_THREADS,
         text="every warp of the other warpgroup has seen its last slot full",
     )  # fmt: skip
 
@@ -49,7 +49,7 @@ def ping_pong_roles(
     kernel: tile.Kernel, plans: Plans, barriers: tuple[Barriers, ...], turns: d.BarrierArray, walk: d.TileWalk
 ) -> list[d.Role]:
     """The consumers, and their producer."""
-    consumers = [_consumer(kernel, plans, barriers, turns, walk, number) for number in range(CONSUMERS)]
+    consumers = [_consumer(kernel, plans, barriers, turns, walk, number) for number in range(CONSUMER_GROUPS)]
     return [*consumers, _producer(kernel, plans, barriers, walk)]
 
 
@@ -88,7 +88,7 @@ def _consumer(
         number=number, turns=turns,
     )  # fmt: skip
     work = taker.body(plans.body)
-    tiles = _tiles(kernel, plans, walk, number, CONSUMERS, (*taker.scalars(), *taker.arrays_of_registers(), *work))
+    tiles = _tiles(kernel, plans, walk, number, CONSUMER_GROUPS, (*taker.scalars(), *taker.arrays_of_registers(), *work))
     count = plans.roles.consumer_registers
     increase = (d.SetMaxRegisters(count=count, increase=True),) if plans.roles.producer_registers else ()
     which = ("first", "second")[number]
@@ -166,7 +166,7 @@ class TurnTaker(Consumer):
 
     def _advance(self, ring: Ring, stmt: tile.Stmt) -> d.Stmt:
         """Past the slot of the other's tile: what stands outside of the main loop fills one for each."""
-        return ring.advance(stmt.span, CONSUMERS)
+        return ring.advance(stmt.span, CONSUMER_GROUPS)
 
     def _barrier(self, stmt: tile.Stmt) -> d.Stmt:
         return d.NamedBarrierSync(id=CONSUMER_BARRIER + self.number, threads=self.threads, span=stmt.span)

@@ -42,7 +42,7 @@ from tilelang.passes.plan_registers import plan_registers
 from tilelang.passes.plan_roles import PRODUCER_THREADS, plan_roles, spare_registers
 from tilelang.passes.plan_schedule import plan_clears, plan_ordered_stores
 from tilelang.passes.plan_sync import plan_sync
-from tilelang.passes.plans import CONSUMERS, Channel, Clear, CopyKind, CopyPlan, Plans
+from tilelang.passes.plans import CONSUMER_GROUPS, Channel, Clear, CopyKind, CopyPlan, Plans
 from tilelang.passes.prune import prune
 from tilelang.passes.settle import layouts_of_shared, settle_layouts, whole_statements, with_body
 from tilelang.passes.transform_elementwise import transform_elementwise
@@ -131,7 +131,7 @@ def _plan(
     registers = plan_registers(kernel.body, fragments, loops, gemms.accumulators)
     found = Situation(kernel, channels, copies, gemms.gemms, shared_layouts, fragments, registers, guests)
     ping_pong, channels, turn_reasons = plan_ping_pong(found, target)
-    groups = CONSUMERS if ping_pong else 1
+    groups = CONSUMER_GROUPS if ping_pong else 1
     shared, shared_reasons = allocate_shared(
         kernel, shared_layouts, channels, copies, fragments, target, groups, guests if ping_pong else {}
     )

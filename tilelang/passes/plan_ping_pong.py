@@ -30,7 +30,7 @@ from tilelang.layout.swizzle import PanelLayout
 from tilelang.passes.access import ordinary_reads, statements, trip_count
 from tilelang.passes.allocate_shared import STATIC_SHARED_BYTES
 from tilelang.passes.plan_roles import registers_of
-from tilelang.passes.plans import CONSUMERS, Channel, CopyKind, CopyPlan, GemmPlan, PingPong
+from tilelang.passes.plans import CONSUMER_GROUPS, Channel, CopyKind, CopyPlan, GemmPlan, PingPong
 from tilelang.target import Target
 from tilelang.trace import Decision, Rejection
 
@@ -109,7 +109,7 @@ def _one_each(channel: Channel, guests: Mapping[Buffer, Copy]) -> Channel:
     site = channel.sites[0]
     hosts = [guests[buffer] for buffer in channel.buffers if buffer in guests]
     sites = (dataclasses.replace(site, last_reader=hosts[0]),) if hosts else (site,)
-    return dataclasses.replace(channel, stages=CONSUMERS, sites=sites)
+    return dataclasses.replace(channel, stages=CONSUMER_GROUPS, sites=sites)
 
 
 def _slots(parts: _Parts, found: Situation, target: Target) -> int:
@@ -118,8 +118,8 @@ def _slots(parts: _Parts, found: Situation, target: Target) -> int:
     staging = (_whole(plan.staging.size_bytes) for plan in found.copies.values() if plan.staging is not None)
     own = (buffer for channel in parts.sides for buffer in channel.buffers if buffer not in found.guests)
     each = max(staging, default=0) + sum(_whole(found.shared[buffer].size_bytes) for buffer in own)
-    room = target.shared_bytes_per_block - STATIC_SHARED_BYTES - CONSUMERS * each
-    return min(CONSUMERS * parts.main.stages, room // slot)
+    room = target.shared_bytes_per_block - STATIC_SHARED_BYTES - CONSUMER_GROUPS * each
+    return min(CONSUMER_GROUPS * parts.main.stages, room // slot)
 
 
 def _whole(size_bytes: int) -> int:
@@ -147,13 +147,13 @@ _NO_PARTS: _Check = (False, "one loop of the kernel's body holds loads, and othe
 
 
 def _of_the_kernel(found: Situation, target: Target) -> Iterator[_Check]:
-    kernel, tiles, most = found.kernel, _tiles(found.kernel), CONSUMERS * target.multiprocessors
+    kernel, tiles, most = found.kernel, _tiles(found.kernel), CONSUMER_GROUPS * target.multiprocessors
     one = kernel.threads == WARPGROUP_THREADS
     yield one, f"the kernel has {WARPGROUP_THREADS} threads", str(kernel.threads), f"threads={WARPGROUP_THREADS}"
     constant = all(isinstance(axis.extent, int) for axis in kernel.grid)
     yield constant, "the extents of the grid are constants", "they are not", ""
     yield tiles > most, f"more tiles than two for each of the {target.multiprocessors} SMs", str(tiles), ""
-    last = INT32.limits[1] - CONSUMERS * target.multiprocessors
+    last = INT32.limits[1] - CONSUMER_GROUPS * target.multiprocessors
     yield tiles <= last, "a loop over the tiles counts in 32 bits", str(tiles), ""
     gemms = len([stmt for stmt in statements(kernel.body) if isinstance(stmt, Gemm)])
     yield gemms == 1, "the kernel has one gemm", str(gemms), ""

@@ -1,7 +1,7 @@
 """Who does what: consumer warpgroups and a producer warpgroup, their registers, and how many blocks share an SM.
 
 One consumer warpgroup alone leaves the tensor core idle whenever it waits; a second block on the SM fills those holes, so two are
-planned wherever shared memory and registers allow it.  Registers come in units of 8 a thread; `setmaxnreg` moves them from the
+planned wherever shared memory and registers allow it, unless two warpgroups take tiles in turn (`plan_ping_pong`).  Registers come in units of 8 a thread; `setmaxnreg` moves them from the
 producer, which needs few, to the consumers.
 """
 from __future__ import annotations
@@ -59,15 +59,15 @@ def spare_registers(kernel: Kernel, target: Target) -> int:
 
 def plan_roles(
     kernel: Kernel, loads: bool, registers: Mapping[Buffer, Registers], gemms: Mapping[Buffer, GemmPlan], shared_bytes: int,
-    target: Target, groups: int = 1,
+    target: Target, consumer_groups: int = 1,
 ) -> tuple[RolePlan, tuple[Decision, ...]]:  # fmt: skip
     """The split for the most blocks per SM (at most two) that shared memory and registers allow.  `kernel` is the author's;
-    `registers` has the fragments that were added to it, too.  Where several `groups` of the author's threads take turns in a
-    block, one block is alone on an SM.  Raises ResourceExceeded (TL402) if the accumulators alone are more than a thread of a
-    single block can have."""
+    `registers` has the fragments that were added to it, too.  Where several `consumer_groups` of the author's threads take turns
+    in a block, one block is alone on an SM.  Raises ResourceExceeded (TL402) if the accumulators alone are more than a thread of
+    a single block can have."""
     needed = _needed_registers(kernel, registers)
-    if groups > 1:
-        plan = _split(groups * kernel.threads, loads, 1, target)
+    if consumer_groups > 1:
+        plan = _split(consumer_groups * kernel.threads, loads, 1, target)
         return plan, (_decision(kernel, plan, "one warpgroup works while the other waits", ()),)
     plan = _split(kernel.threads, loads, MAX_BLOCKS_PER_SM, target)
     why_not = _why_not(plan, needed, max((gemm.n for gemm in gemms.values()), default=0), shared_bytes, target)

@@ -139,7 +139,7 @@ class BlockOrder:
     rows: int
 
 
-CONSUMERS = 2
+CONSUMER_GROUPS = 2
 """Warpgroups that share a block and take tiles in turn."""
 
 
