@@ -1,8 +1,8 @@
 """Who does what: consumer warpgroups and a producer warpgroup, their registers, and how many blocks share an SM.
 
 One consumer warpgroup alone leaves the tensor core idle whenever it waits; a second block on the SM fills those holes, so two are
-planned wherever shared memory and registers allow it, unless two warpgroups take tiles in turn (`plan_ping_pong`).  Registers come in units of 8 a thread; `setmaxnreg` moves them from the
-producer, which needs few, to the consumers.
+planned wherever shared memory and registers allow it, unless two warpgroups take tiles in turn (`plan_ping_pong`).  Registers
+come in units of 8 a thread; `setmaxnreg` moves them from the producer, which needs few, to the consumers.
 """
 from __future__ import annotations
 
