@@ -5,6 +5,7 @@ import os
 import runpy
 import subprocess
 import sys
+import time
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -52,6 +53,23 @@ def pytest_terminal_summary(terminalreporter: Any) -> None:
 def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> None:
     """No test finds what an earlier run compiled, and none leaves anything in the user's cache."""
     os.environ["TILELANG_CACHE_DIR"] = str(tmp_path_factory.mktemp("cache"))
+
+
+LOOP_SECONDS = 0.07
+"""What a million turns of `slowness`'s loop take where the limits of timing tests were set: one core of an Intel Xeon, idle."""
+
+
+def slowness() -> float:
+    """How many times as long Python takes here and now; at least 1.  Limits are for that machine, and for slower ones in
+    proportion."""
+
+    def seconds() -> float:
+        start, total = time.process_time(), 0
+        for i in range(1_000_000):
+            total += i * i
+        return time.process_time() - start
+
+    return max(1.0, min(seconds() for _ in range(3)) / LOOP_SECONDS)
 
 
 RunPython = Callable[..., subprocess.CompletedProcess[str]]

@@ -12,6 +12,7 @@ import pytest
 
 import tilelang.language as T
 import tilelang.language as tl
+from tests.conftest import slowness
 from tilelang.errors import NameProblem, SyntaxProblem, TileError, TypeProblem, Unsupported
 from tilelang.ir import expr, tile
 from tilelang.ir.expr import Binary, Call, Cast, Const, Reinterpret, Select, Var
@@ -56,7 +57,7 @@ def test_importing_is_quick_and_needs_no_numpy(run_python) -> None:
     )
     seconds, *modules = min((run_python("-c", program).stdout.split() for _ in range(3)), key=lambda words: float(words[0]))
     assert not {"numpy", "ml_dtypes", "torch", "cuda", "rich", "difflib"} & set(modules)
-    assert float(seconds) < 0.12  # 0.06 on an idle machine
+    assert float(seconds) < 0.12 * slowness()  # 0.06 on an idle machine
 
 
 def test_star_import() -> None:
@@ -665,4 +666,4 @@ def test_building_is_quick() -> None:
     build(1)
     start = time.process_time()
     assert len(build(1000).body) == 1000
-    assert time.process_time() - start < 2
+    assert time.process_time() - start < 2 * slowness()

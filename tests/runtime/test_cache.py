@@ -15,6 +15,7 @@ import pytest
 
 import tilelang
 from benchmarks import cache_stress
+from tests.conftest import slowness
 from tests.runtime.kernels import add
 from tests.runtime.test_kernel import TEXT, jitted
 from tilelang.errors import InternalError, Unavailable
@@ -449,7 +450,7 @@ def test_a_second_process_imports_no_bindings_and_is_quick(tmp_path):
     assert imported
     warm = [cache_stress.start(tmp_path) for _ in range(4)]
     assert {facts for _, _, facts in warm} == {(size, False, False)}
-    assert min(processor for _, processor, _ in warm) < 0.5, warm
+    assert min(processor for _, processor, _ in warm) < 0.5 * slowness(), warm
 
 
 def test_an_entry_says_what_it_is(folder, compiled):

@@ -12,7 +12,7 @@ import pytest
 
 import tilelang
 import tilelang.language as T
-from tests.conftest import OTHERS_PROGRAMS
+from tests.conftest import OTHERS_PROGRAMS, slowness
 from tests.sim.machine_kernels import raises
 from tests.sim.ring_gemm import RingGemm, exact_inputs
 from tilelang.errors import ArgumentError, HazardError
@@ -227,7 +227,7 @@ def test_a_block_with_all_checks_is_quick(
     arrays = {tensor: np.ones(tensor.shape, np.float16) for tensor in kernel.prim_func.tensors}  # type: ignore[arg-type]
     start = time.perf_counter()
     run(device_of(kernel), arrays, blocks=[block])
-    assert time.perf_counter() - start < limit
+    assert time.perf_counter() - start < limit * slowness()
 
 
 def device_of(kernel: JITKernel) -> DeviceKernel:

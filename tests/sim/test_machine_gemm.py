@@ -8,6 +8,7 @@ import time
 import numpy as np
 import pytest
 
+from tests.conftest import slowness
 from tests.sim.ring_gemm import BARRIER_LINE, RingGemm, exact_inputs
 from tilelang.errors import HazardError
 from tilelang.sim.schedule import SCHEDULES
@@ -71,7 +72,7 @@ def test_large_tile_is_quick() -> None:
     a, b, expected = exact_inputs(128, 128, 1024)
     start = time.perf_counter()
     c = spec.run(a, b)
-    assert time.perf_counter() - start < 2
+    assert time.perf_counter() - start < 2 * slowness()
     assert np.array_equal(c, expected)
 
 
