@@ -65,7 +65,7 @@ def test_every_kernel_of_a_file_is_checked(tmp_path: Path, capsys: pytest.Captur
     assert "copied" in printed
     assert "by_hand" in printed
     assert "program.py:" in printed
-    assert "2 of 4 blocks" in printed
+    assert "all 4 blocks" in printed
 
 
 def test_kernels_of_the_jit_decorator_count_too(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,6 +1,6 @@
 """The `tilelang` command.
 
-    tilelang check FILE [--grid full | X[,Y[,Z]]] [--schedules N] [--seed N] [ARGUMENT ...]
+    tilelang check [--grid full | X[,Y[,Z]]] [--schedules N] [--seed N] FILE [ARGUMENT ...]
 
 runs a program with `tilelang.compile` intercepted, and then every kernel that it compiled on the simulated machine.  Exit
 status: 0 if all of them are clean, 1 if the machine objects to one, 2 if the program failed or compiled none.
@@ -54,9 +54,15 @@ def _parser() -> argparse.ArgumentParser:
     check.add_argument("file", type=Path, help="the Python program")
     check.add_argument("arguments", nargs=argparse.REMAINDER, help="its own arguments")
     check.add_argument("--grid", type=_grid, help="'full' for all blocks, or extents X[,Y[,Z]]; by default a few blocks")
-    check.add_argument("--schedules", type=int, help="random schedules beside the fixed ones (default: 64 where data decides)")
+    check.add_argument("--schedules", type=_count, help="random schedules beside the fixed ones (default: 64 where data decides)")
     check.add_argument("--seed", type=int, default=0, help="the first random schedule, and the data (default: 0)")
     return parser
+
+
+def _count(text: str) -> int:
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"a number of schedules, not {text!r}")
+    return int(text)
 
 
 def _grid(text: str) -> str | tuple[int, ...]:
@@ -176,8 +182,10 @@ def _show(results: Sequence[_Result]) -> None:
     for result in results:
         if result.hazard is not None:
             _say(f"\n{result.hazard}")
-        elif result.report is not None and len(text := str(result.report).splitlines()) > 1:
-            _say("\n" + "\n".join(text))
+        elif result.report is not None and result.report.details:
+            _say("\n" + "\n  ".join((f"{result.report.kernel}:", *result.report.details)))
+    if any(result.report is not None and result.report.partial for result in results):
+        _say("\nBlocks that did not run were not compared with those that did; --grid full runs all of them.")
 
 
 def _row(result: _Result) -> tuple[str, str, str, str]:

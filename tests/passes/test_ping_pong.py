@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 from collections.abc import Callable
 from typing import Any
 
@@ -12,9 +13,13 @@ from tests.passes.ping_pong_programs import EVERY, Gemm, planned, same
 from tilelang.codegen.cuda import emit
 from tilelang.errors import HazardError
 from tilelang.ir import device as d
-from tilelang.ir.tile import Kernel
-from tilelang.ir.walk import rewrite, walk
+from tilelang.ir.arith import simplify
+from tilelang.ir.expr import Const, Expr, Var
+from tilelang.ir.tile import GridAxis, Kernel
+from tilelang.ir.walk import rewrite, substitute, walk
+from tilelang.passes.lower_order import lower_tile, tile_number
 from tilelang.passes.pipeline import Lowered
+from tilelang.passes.plans import BlockOrder
 from tilelang.sim.check import check
 
 # ---- the same meaning ---------------------------------------------------------------------------------------------------------
@@ -204,12 +209,31 @@ def test_tiles_that_write_the_same_race_as_blocks_do(rows: int) -> None:
     check(planned(overlapping(64)).device)
 
 
-def test_the_last_tile_is_among_those_that_are_checked() -> None:
-    """Which is where a ragged corner is: tile 8 of 9 is block 2's of 3."""
-    device = planned(Gemm(shape=(192, 192, 64)).build(), multiprocessors=3).device
-    assert (8 % 3, 0, 0) in check(device).blocks
-    device = planned(Gemm(shape=(192, 192, 64)).build(), multiprocessors=4).device
-    assert (8 % 4, 0, 0) in check(device).blocks
+@pytest.mark.parametrize("multiprocessors", [3, 4])
+def test_the_corners_are_among_the_tiles_that_are_checked(multiprocessors: int) -> None:
+    """The last tile is where a ragged edge is: number 8 of 9, some block's in the middle."""
+    device = planned(Gemm(shape=(192, 192, 64)).build(), multiprocessors).device
+    assert device.walk is not None
+    assert {0, 8} < set(device.walk.neighbours)
+    assert {(tile % multiprocessors, 0, 0) for tile in device.walk.neighbours} <= set(check(device).blocks)
+
+
+@pytest.mark.parametrize("extents", [(3, 4), (1, 7), (5, 8), (4, 11), (2, 1)])
+@pytest.mark.parametrize("group_rows", [0, 1, 3, 8])
+def test_numbers_of_tiles(extents: tuple[int, int], group_rows: int) -> None:
+    """What a tile is called is where the walk finds it, and every tile has a number of its own."""
+    columns, rows = extents
+    order = BlockOrder(min(group_rows, rows), columns, rows) if group_rows else None
+    axes = tuple(GridAxis(Var(name), extent) for name, extent in zip(("bx", "by"), extents, strict=True))
+    kernel = dataclasses.replace(Gemm().build(), grid=axes)
+    numbers = {at: tile_number(extents, order, at) for at in itertools.product(range(columns), range(rows))}
+    assert sorted(numbers.values()) == list(range(columns * rows))
+    for at, number in numbers.items():
+        names: dict[Var, Expr] = {}
+        for stmt in lower_tile(kernel, order, Const(number)):
+            assert isinstance(stmt, d.Declare)
+            names[stmt.var] = simplify(substitute(stmt.value, names))  # type: ignore[arg-type]
+        assert tuple(names[axis.var] for axis in axes) == tuple(Const(index) for index in at)
 
 
 # ---- what the synchronisation is for ------------------------------------------------------------------------------------------

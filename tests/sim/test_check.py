@@ -81,9 +81,30 @@ def product() -> JITKernel:
 
 def test_a_few_blocks_by_default(product: JITKernel) -> None:
     report = product.check()
-    assert (report.grid, report.blocks) == ((3, 4, 1), ((0, 0, 0), (2, 3, 0)))
-    assert report.extent == "2 of 12 blocks"
-    assert str(report) == "product_kernel: proved for this shape (2 of 12 blocks)"
+    beside = (1, 0, 0), (0, 1, 0), (1, 3, 0), (2, 2, 0)
+    assert (report.grid, report.blocks) == ((3, 4, 1), ((0, 0, 0), *beside, (2, 3, 0)))
+    assert report.extent == "6 of 12 blocks"
+    first, *others = str(report).splitlines()
+    assert first == "product_kernel: proved for this shape (6 of 12 blocks)"
+    assert others == ["  what the other blocks write was not compared with these; grid='full' runs all"]
+
+
+def test_blocks_that_write_what_their_neighbours_write() -> None:
+    """Along any axis, at the beginning of the grid or at its end."""
+
+    def kernel(rows: int, first: int, last: int) -> JITKernel:
+        @T.prim_func
+        def writes(A: T.Tensor((4, 3, 5, 32), "float32")):
+            with T.Kernel(5, 3, 4, threads=32) as (bx, by, bz):
+                for i in T.Parallel(32):
+                    A[T.min(bz, 3 - last), by // rows, T.max(bx, first), i] = 1
+
+        return tilelang.compile(writes, target=TARGET)
+
+    kernel(1, 0, 0).check()
+    for wrong in (kernel(2, 0, 0), kernel(1, 1, 0), kernel(1, 0, 1)):
+        with raises("TL817"):
+            wrong.check()
 
 
 def test_the_whole_grid_on_request(product: JITKernel) -> None:
@@ -106,7 +127,7 @@ def test_grids_that_mean_nothing(product: JITKernel, grid: object) -> None:
 def test_blocks_whose_control_flow_differs() -> None:
     """One trip, two, half of the most, the most, on the axes that trips and conditions depend on."""
     report = triangular().check()
-    assert set(report.blocks) == {(0, 0, 0), (1, 0, 0), (3, 0, 0), (0, 1, 0), (5, 1, 0)}
+    assert set(report.blocks) == {(0, 0, 0), (1, 0, 0), (3, 0, 0), (0, 1, 0), (4, 1, 0), (5, 0, 0), (5, 1, 0)}
     assert report.proved
 
 

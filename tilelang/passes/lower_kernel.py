@@ -37,7 +37,7 @@ def lower(kernel: tile.Kernel, plans: Plans, target: Target) -> d.DeviceKernel:
 def _walking(kernel: tile.Kernel, plans: Plans, plan: PingPong, target: Target) -> d.DeviceKernel:
     """As many blocks as the plan wants, each of which walks over its tiles."""
     barriers = tuple(make_barriers(channel, WARPGROUP_THREADS) for channel in plans.channels)
-    turns, walk = make_turns(), make_walk(plans)
+    turns, walk = make_turns(), make_walk(kernel, plans)
     roles = ping_pong_roles(kernel, plans, barriers, turns, walk)
     return _device_kernel(kernel, plans, target, (plan.blocks,), (*_arrays(barriers), turns), (), roles, walk)
 

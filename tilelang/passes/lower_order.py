@@ -29,6 +29,19 @@ def lower_tile(kernel: tile.Kernel, order: BlockOrder | None, number: Expr) -> d
     return (*declared, d.Declare(var=kernel.grid[-1].var, value=number))
 
 
+def tile_number(extents: tuple[int, ...], order: BlockOrder | None, at: tuple[int, ...]) -> int:
+    """The number that `lower_tile` gives the tile with these indices."""
+    if order is None:
+        number = 0
+        for extent, index in zip(reversed(extents), reversed(at), strict=True):
+            number = number * extent + index
+        return number
+    x, y = at
+    group, row = divmod(y, order.group_rows)
+    height = min(order.rows - group * order.group_rows, order.group_rows)
+    return group * order.group_rows * order.columns + x * height + row
+
+
 def _grouped(kernel: tile.Kernel, order: BlockOrder, block: Expr) -> d.Body:
     """The indices of the `block`-th tile in grouped order."""
     x, y = (axis.var for axis in kernel.grid)

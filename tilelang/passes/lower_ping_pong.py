@@ -25,7 +25,7 @@ from tilelang.layout.digits import WARP_THREADS
 from tilelang.layout.fragments import WARPGROUP_THREADS
 from tilelang.passes.lower_arith import add
 from tilelang.passes.lower_consumer import CONSUMER_BARRIER, Consumer
-from tilelang.passes.lower_order import lower_tile
+from tilelang.passes.lower_order import lower_tile, tile_number
 from tilelang.passes.lower_producer import Producer
 from tilelang.passes.lower_ring import Barriers, Ring
 from tilelang.passes.lower_role import start_rings
@@ -40,9 +40,16 @@ def make_turns() -> d.BarrierArray:
     )  # fmt: skip
 
 
-def make_walk(plans: Plans) -> d.TileWalk:
+def make_walk(kernel: tile.Kernel, plans: Plans) -> d.TileWalk:
     """The loop over tiles that every role has."""
-    return d.TileWalk(Var("tile", INT32), the_plan(plans).tiles)
+    extents = [axis.extent for axis in kernel.grid if isinstance(axis.extent, int)]
+    steps = [tuple(int(axis == at) for axis in range(len(extents))) for at in range(len(extents))]
+    first, last = tuple(0 for _ in extents), tuple(extent - 1 for extent in extents)
+    beside = [tuple(a + b for a, b in zip(first, step, strict=True)) for step in steps]
+    beside += [tuple(a - b for a, b in zip(last, step, strict=True)) for step in steps]
+    inside = [at for at in beside if all(0 <= index < extent for index, extent in zip(at, extents, strict=True))]
+    numbers = (tile_number(tuple(extents), plans.order, at) for at in (first, *inside, last))
+    return d.TileWalk(Var("tile", INT32), the_plan(plans).tiles, tuple(dict.fromkeys(numbers)))
 
 
 def ping_pong_roles(

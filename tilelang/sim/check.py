@@ -56,16 +56,24 @@ class CheckReport:
     def extent(self) -> str:
         """How much of the grid was run, in words."""
         total = int(np.prod(self.grid))
-        return f"all {total} blocks" if len(self.blocks) == total else f"{len(self.blocks)} of {total} blocks"
+        return f"{len(self.blocks)} of {total} blocks" if self.partial else f"all {total} blocks"
+
+    @property
+    def partial(self) -> bool:
+        """Whether some blocks were not run, so that what they write was compared with nothing."""
+        return len(self.blocks) < int(np.prod(self.grid))
+
+    @property
+    def details(self) -> tuple[str, ...]:
+        """What depends on data, and what bank conflicts cost, in words."""
+        places = ((each.what, f" at {each.span}" if each.span is not None else "") for each in self.dependences)
+        lines = tuple(f"depends on data: {what}{where}" for what, where in places)
+        cost = f"bank conflicts cost {self.banks.extra} wavefronts of shared memory"
+        return (*lines, cost) if self.banks.extra else lines
 
     def __str__(self) -> str:
-        lines = [f"{self.kernel}: {self.claim} ({self.extent})"]
-        for dependence in self.dependences:
-            where = f" at {dependence.span}" if dependence.span is not None else ""
-            lines.append(f"  depends on data: {dependence.what}{where}")
-        if self.banks.extra:
-            lines.append(f"  bank conflicts cost {self.banks.extra} wavefronts of shared memory")
-        return "\n".join(lines)
+        apart = ("what the other blocks write was not compared with these; grid='full' runs all",) if self.partial else ()
+        return "\n  ".join((f"{self.kernel}: {self.claim} ({self.extent})", *apart, *self.details))
 
 
 def check(
@@ -79,7 +87,7 @@ def check(
     """Runs a kernel on copies of `given` (arrays by tensor and numbers by scalar parameter; what is missing is made up: small
     integers, and 1 for a scalar) and reports what that shows.
 
-    `grid`: None for a few blocks, from the corners and wherever control flow may differ; "full"; or an extent for each axis, of
+    `grid`: None for a few blocks, from two corners and wherever control flow may differ; "full"; or an extent for each axis, of
     which all blocks run.  `schedules`: how many by seed, from `seed` on; None for 64 where behaviour depends on data, else none.
 
     Raises HazardError for whatever the machine objects to, ArgumentError TL513 for a grid that does not fit."""
@@ -127,9 +135,9 @@ def _blocks(kernel: DeviceKernel, extents: Index, grid: str | Sequence[int] | No
     if grid == "full":
         return _box(extents)
     if grid is None:
-        few = _few(extents, control_axes(kernel))
-        last = (kernel.walk.tiles - 1) % extents[0] if kernel.walk is not None else extents[0] - 1
-        return tuple(dict.fromkeys((*few, (last, *few[-1][1:])))) if few else ()
+        walk = kernel.walk
+        own = tuple((tile % extents[0], 0, 0) for tile in walk.neighbours) if walk is not None else ()
+        return tuple(dict.fromkeys((*own, *_few(extents, control_axes(kernel) if walk is None else frozenset()))))
     chosen = () if isinstance(grid, str) else tuple(grid)
     if not chosen or len(chosen) > 3 or not all(isinstance(extent, int) and extent > 0 for extent in chosen):
         raise ArgumentError(
@@ -146,14 +154,15 @@ def _box(extents: Index) -> tuple[Index, ...]:
 
 
 def _few(extents: Index, axes: frozenset[int]) -> tuple[Index, ...]:
-    """The first block and the last, and on each axis that control flow depends on also the second and the one in the middle."""
+    """The first block, the last, and the neighbours of both; on each axis that control flow depends on also the one in the
+    middle."""
     if 0 in extents:
         return ()
-    last = tuple(extent - 1 for extent in extents)
-    found = [(0, 0, 0)]
-    for axis in sorted(axes):
-        found += [_on_axis(axis, at) for at in (1, extents[axis] // 2) if at < extents[axis]]
-    return tuple(dict.fromkeys([*found, (last[0], last[1], last[2])]))
+    x, y, z = (extent - 1 for extent in extents)
+    first = [_on_axis(axis, min(1, extents[axis] - 1)) for axis in range(3)]
+    middle = [_on_axis(axis, extents[axis] // 2) for axis in sorted(axes)]
+    last = [(max(x - 1, 0), y, z), (x, max(y - 1, 0), z), (x, y, max(z - 1, 0)), (x, y, z)]
+    return tuple(dict.fromkeys([(0, 0, 0), *first, *middle, *last]))
 
 
 def _on_axis(axis: int, at: int) -> Index:
