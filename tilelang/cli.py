@@ -97,7 +97,8 @@ def _check(options: argparse.Namespace) -> int:
         _say(str(error))
         return FAILED
     _show(results)
-    if failure:
+    hazards = [str(result.hazard) for result in results if result.hazard is not None]
+    if failure and not any(hazard.splitlines()[0] in failure for hazard in hazards):
         _say(f"{options.file} {failure}")
     elif not kernels:
         _say(f"{options.file} compiled no kernel")

@@ -33,6 +33,7 @@ from tilelang.sim.schedule import SCHEDULES
 from tilelang.target import SM_90A
 
 ROOT = Path(__file__).resolve().parents[2]
+PROGRESS_SECONDS = 15
 SLICE = 16
 """How many programs a process draws before it says how they ended."""
 
@@ -116,13 +117,16 @@ def fuzz(seconds: float, first: int, programs: int, jobs: int, folder: Path) -> 
     """Runs the programs from seed `first` on, in `jobs` processes; shrinks and saves the first fault of each kind."""
     ends: collections.Counter[str] = collections.Counter()
     faults: collections.Counter[str] = collections.Counter()
-    begin = time.monotonic()
+    begin = said = time.monotonic()
     for seed, outcome in itertools.chain.from_iterable(batches(slices(first, programs, begin + seconds), jobs)):
         ends[f"{outcome.end} {outcome.code}".strip()] += 1
         if outcome.is_fault:
             faults[outcome.kind] += 1
             if faults[outcome.kind] == 1:
                 print("FAULT", shrunk(seed, outcome.kind, folder), flush=True)
+        if time.monotonic() - said > PROGRESS_SECONDS:
+            said = time.monotonic()
+            print(f"{said - begin:6.0f} s: {ends.total()} programs, {faults.total()} faults", flush=True)
     return Tally(ends, faults, ends.total(), time.monotonic() - begin)
 
 
@@ -148,6 +152,7 @@ def main() -> int:
     print(f"{tally.programs} programs from seed {words.seed} in {tally.seconds:.0f} s: {tally.ran_percent:.1f} % ran")
     for end, count in tally.ends.most_common():
         print(f"  {count:6} {end}")
+    print(f"{tally.faults.total()} faults of {len(tally.faults)} kinds" if tally.faults else "no fault")
     if words.record:
         print("written to", record(tally, words.seed))
     return 1 if tally.faults else 0

@@ -11,6 +11,7 @@ import pytest
 from tests.conftest import RunPython
 from tests.sim.reference_kernels import attention, buffer, gemm, kernel, matmul, points, serial, store
 from tests.sim.test_reference import subclasses
+from tilelang.errors import TypeProblem
 from tilelang.ir import device, text, tile
 from tilelang.ir.buffer import Buffer, Region
 from tilelang.ir.expr import Binary, Call, Cast, Compare, Const, Expr, Reinterpret, Select, Unary, Var, as_expr, compare
@@ -46,6 +47,12 @@ def test_printing_a_kernel_or_an_element_shows_its_text():
     made = matmul(256, 128, 96)
     assert str(made) == render(made)
     assert str(Var("i") * 2 + 1) == "i * 2 + 1"
+
+
+def test_calling_what_is_not_compiled_says_what_to_do():
+    with pytest.raises(TypeProblem, match="has to be compiled before it is called") as caught:
+        matmul(256, 128, 96)(1, 2)
+    assert caught.value.hint.startswith("kernel = tilelang.compile(")
 
 
 def test_a_matmul():

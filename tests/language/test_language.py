@@ -17,7 +17,7 @@ from tilelang.errors import NameProblem, SyntaxProblem, TileError, TypeProblem, 
 from tilelang.ir import expr, tile
 from tilelang.ir.expr import Binary, Call, Cast, Const, Reinterpret, Select, Var
 from tilelang.ir.types import DTYPE_NAMES, DType, ReduceKind, Scope, WarpPolicy
-from tilelang.language.later import NAMES
+from tilelang.language.later import INSTEAD, NAMES
 
 N, X = Var("n"), Var("x", DType("float32"))
 
@@ -38,7 +38,24 @@ def test_names_that_come_later_say_so() -> None:
             getattr(T, name)
         assert caught.value.code == "TL301"
         assert f"T.{name}" in caught.value.message
-        assert "T.copy" in str(caught.value) or "copy" in str(caught.value)
+        assert caught.value.hint or "copy" in str(caught.value), "what to write instead, or what there is"
+
+
+@pytest.mark.parametrize(
+    ("name", "said"), [("relu", "T.max(x, 0)"), ("gelu", "T.erf"), ("silu", "T.sigmoid"), ("softmax", "T.reduce_max")]
+)
+def test_what_people_look_for_is_said_in_the_language(name: str, said: str) -> None:
+    with pytest.raises(NameProblem) as caught:
+        getattr(T, name)
+    assert said in caught.value.hint
+
+
+def test_what_is_not_there_yet_has_a_way_round_it() -> None:
+    for name in INSTEAD:
+        with pytest.raises(Unsupported) as caught:
+            getattr(T, name)
+        assert caught.value.hint == INSTEAD[name]
+        assert "there is:" not in str(caught.value)
 
 
 def test_unknown_names_are_attribute_errors_as_well() -> None:

@@ -24,7 +24,8 @@ def test_few_tiles_have_a_block_each() -> None:
     ("gemm", "predicate"),
     [
         (Gemm(threads=256, tile=(128, 64, 32)), "the kernel has 128 threads"),
-        (Gemm(stages=1), "a ring of 4 slots or more, at most twice num_stages, fits"),
+        (Gemm(stages=1), "num_stages is 2 or more, for a ring of twice as many slots"),
+        (Gemm(shape=(512, 512, 256), tile=(128, 128, 128)), "4 slots fit beside what each warpgroup has to itself"),
         (Gemm(shape=(512, 512, 64), tile=(128, 192, 32)), "fragments take at most 160 registers a thread"),
         (Gemm(shape=(192, 192, 0)), "the loop's trip count is a constant, and not 0"),
     ],
@@ -53,6 +54,15 @@ def test_other_work_in_the_loop_forbids_it() -> None:
     lowered = compile_kernel(scaled, chip(1))
     assert lowered.plans.ping_pong is None
     assert refusal(lowered) == "the loop holds loads by TMA and a gemm, nothing else"
+
+
+def test_the_author_can_forbid_it() -> None:
+    lowered = compile_kernel(Gemm().build(), chip(1), {"tl.disable_ping_pong": True})
+    assert lowered.plans.ping_pong is None
+    assert refusal(lowered) == "the author allows it"
+    rejected = [each for decision in planned(Gemm().build()).decisions for each in decision.rejected]
+    edits = [each.edit for each in rejected if each.alternative == "a block for each tile"]
+    assert edits == ['pass_configs={"tl.disable_ping_pong": True}']
 
 
 def test_registers_that_the_author_hands_out_forbid_it() -> None:

@@ -44,7 +44,8 @@ def test_an_error_shows_code_parameter_and_call():
     error = refusal(signature(add(), 2), half(), np.zeros((4, 8), np.float32))
     assert str(error) == (
         "TL503 ArgumentError: add: parameter B: expected dtype float16, got float32\n"
-        f"  note: call: {CALL}"
+        f"  note: call: {CALL}\n"
+        "  hint: convert it: B.astype('float16')"
     )  # fmt: skip
 
 
@@ -55,10 +56,13 @@ CASES = {
         (half(), [1, 2]), "TL502", "add: parameter B: expected an array of float16[4, 8], got builtins.list",
         "NumPy arrays, torch tensors and arrays with DLPack or __cuda_array_interface__ are taken",
     ),
-    "dtype": ((half().astype(np.int32), half()), "TL503", "add: parameter A: expected dtype float16, got int32", ""),
+    "dtype": (
+        (half().astype(np.int32), half()), "TL503", "add: parameter A: expected dtype float16, got int32",
+        "convert it: A.astype('float16')",
+    ),
     "byte order": (
         (half().astype(">f2"), half()), "TL503",
-        "add: parameter A: expected dtype float16, got float16 in foreign byte order", "",
+        "add: parameter A: expected dtype float16, got float16 in foreign byte order", "convert it: A.astype('float16')",
     ),
     "rank": ((half(32), half()), "TL504", "add: parameter A: expected 2 dimensions (4, 8), got 1 dimension (32,)", ""),
     "number": ((np.float16(1), half()), "TL504", "add: parameter A: expected 2 dimensions (4, 8), got 0 dimensions ()", ""),

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from tilelang.errors import Span
+from tilelang.errors import Span, TypeProblem
 from tilelang.ir.buffer import Buffer, Mbarriers, Region
 from tilelang.ir.expr import Expr, Var
 from tilelang.ir.types import LoopKind, ReduceKind, Scope, WarpPolicy
@@ -223,6 +223,13 @@ class Kernel:
     swizzle_panel: int = 0
     decisions: tuple[Decision, ...] = field(default=())
     registers: RegisterHints = RegisterHints()
+
+    def __call__(self, *arguments: object, **named: object) -> None:
+        """Raises TypeProblem TL221: what is called is a compiled kernel."""
+        raise TypeProblem(
+            f"{self.name} is a T.prim_func, which has to be compiled before it is called", code="TL221", span=self.span,
+            hint=f"kernel = tilelang.compile({self.name}), then kernel(...)",
+        )  # fmt: skip
 
     def __str__(self) -> str:
         """The kernel as text in the language."""

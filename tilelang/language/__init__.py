@@ -61,12 +61,15 @@ def __getattr__(name: str) -> object:
         raise AttributeError(name)
     from tilelang.frontend.dtypes import is_later_dtype
     from tilelang.frontend.problems import caller_span, close_match
-    from tilelang.language.later import NAMES
+    from tilelang.language.later import FORMULAS, INSTEAD, NAMES
 
+    formula = f"write {FORMULAS[name]}" if name in FORMULAS else ""
     if name in NAMES or is_later_dtype(name):
-        raise _Unsupported(f"T.{name} is not there yet", code="TL301", span=caller_span(), notes=(f"there is: {_there_is()}",))
+        hint = INSTEAD.get(name, formula)
+        notes = () if hint else (f"there is: {_there_is()}",)
+        raise _Unsupported(f"T.{name} is not there yet", code="TL301", span=caller_span(), notes=notes, hint=hint)
     found = close_match(name, [*__all__, *NAMES])
-    hint = f"did you mean T.{found}?" if found else f"there is: {_there_is()}"
+    hint = formula or (f"did you mean T.{found}?" if found else f"there is: {_there_is()}")
     raise _UnknownName(f"the language has no T.{name}", code="TL103", span=caller_span(), hint=hint)
 
 

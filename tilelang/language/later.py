@@ -32,3 +32,21 @@ _NAMES = """
     func_attr launch_thread let Let While If Then Else Range Ramp Broadcast Shuffle Var PrimExpr PrimFunc JITFunc
 """
 NAMES = frozenset(_NAMES.split())
+
+INSTEAD = {
+    "print": "call the kernel with NumPy arrays, which runs it on the CPU, and print what it wrote",
+    "Persistent": "write the loop over tiles with T.serial; a GEMM of many tiles is compiled to one anyway",
+    **dict.fromkeys(
+        ("atomic_add", "atomic_addx2", "atomic_addx4", "atomic_max", "atomic_min", "atomic_or"),
+        "let each block write a partial result of its own, and combine them in a second kernel",
+    ),
+    **dict.fromkeys(("wgmma_gemm", "wait_wgmma", "mbarrier_expect_tx"), "T.gemm and T.tma_copy do it themselves"),
+}
+"""What to write in place of a name that is not there yet."""
+FORMULAS = {
+    "relu": "T.max(x, 0)", "leaky_relu": "T.max(x, 0.01 * x)", "silu": "x * T.sigmoid(x)", "swish": "x * T.sigmoid(x)",
+    "gelu": "0.5 * x * (1 + T.erf(x * 0.70710678))", "softplus": "T.log(1 + T.exp(x))", "square": "x * x",
+    "exp10": "T.exp2(x * 3.32192809)", "log10": "T.log2(x) * 0.30103", "mean": "T.reduce_sum, divided by the length",
+    "softmax": "T.reduce_max, T.exp and T.reduce_sum, as examples/online_softmax.py does",
+}  # fmt: skip
+"""Names that people look for, and how the language says them."""

@@ -6,16 +6,18 @@ from dataclasses import dataclass
 
 DISABLE_WARP_SPECIALIZED = "tl.disable_warp_specialized"
 DISABLE_TMA = "tl.disable_tma_lower"
+DISABLE_PING_PONG = "tl.disable_ping_pong"
 
 
 @dataclass(frozen=True, slots=True)
 class Options:
     """`warp_specialize`: loads may travel ahead in rings filled by producer warps, if there is `room_for_producer` in the block.
-    `tma`: copies may use tensor maps."""
+    `tma`: copies may use tensor maps.  `ping_pong`: warpgroups may take tiles in turn."""
 
     warp_specialize: bool = True
     tma: bool = True
     room_for_producer: bool = True
+    ping_pong: bool = True
 
 
 def parse_options(configs: Mapping[str, object] | None) -> Options:
@@ -24,4 +26,5 @@ def parse_options(configs: Mapping[str, object] | None) -> Options:
     return Options(
         warp_specialize=not given.get(DISABLE_WARP_SPECIALIZED, False),
         tma=not given.get(DISABLE_TMA, False),
+        ping_pong=not given.get(DISABLE_PING_PONG, False),
     )  # fmt: skip

@@ -29,7 +29,7 @@ from tilelang.passes.infer_layouts import Demand, Inference, infer_layouts
 from tilelang.passes.legalize import legalize
 from tilelang.passes.lower_explicit import lower_explicit
 from tilelang.passes.lower_kernel import lower
-from tilelang.passes.options import DISABLE_TMA, DISABLE_WARP_SPECIALIZED, Options, parse_options
+from tilelang.passes.options import DISABLE_PING_PONG, DISABLE_TMA, DISABLE_WARP_SPECIALIZED, Options, parse_options
 from tilelang.passes.plan_copy import ELEMENTWISE, plan_copies
 from tilelang.passes.plan_explicit import plan_explicit
 from tilelang.passes.plan_gemm import plan_gemms
@@ -52,7 +52,7 @@ from tilelang.passes.transform_unused import transform_unused
 from tilelang.target import Target
 from tilelang.trace import Decision
 
-OPTIONS = frozenset({DISABLE_TMA, DISABLE_WARP_SPECIALIZED})
+OPTIONS = frozenset({DISABLE_PING_PONG, DISABLE_TMA, DISABLE_WARP_SPECIALIZED})
 """The pass configurations that these passes read."""
 
 
@@ -130,7 +130,7 @@ def _plan(
     shared_layouts = layouts_of_shared(kernel, copied.shared_layouts)
     registers = plan_registers(kernel.body, fragments, loops, gemms.accumulators)
     found = Situation(kernel, channels, copies, gemms.gemms, shared_layouts, fragments, registers, guests)
-    ping_pong, channels, turn_reasons = plan_ping_pong(found, target)
+    ping_pong, channels, turn_reasons = plan_ping_pong(found, target, around.options)
     groups = CONSUMER_GROUPS if ping_pong else 1
     shared, shared_reasons = allocate_shared(
         kernel, shared_layouts, channels, copies, fragments, target, groups, guests if ping_pong else {}

@@ -114,7 +114,7 @@ def _check_operands(gemm: Gemm, kernel: Kernel, in_slots: bool) -> None:
     if c.dtype != "float32":
         raise Unsupported(
             f"a {c.dtype} accumulator ({c.name}) runs on the CPU only so far; sm_90a takes float32",
-            code="TL314", span=gemm.span, hint=f'allocate {c.name} with dtype "float"',
+            code="TL314", span=gemm.span, hint=f'allocate {c.name} with dtype "float32"',
         )  # fmt: skip
     for region, k_dim in ((gemm.a, 0 if gemm.transpose_a else 1), (gemm.b, 1 if gemm.transpose_b else 0), (gemm.c, 0)):
         if in_slots and region.buffer.scope is Scope.SHARED and is_in_slot(region):

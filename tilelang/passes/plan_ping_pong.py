@@ -29,6 +29,7 @@ from tilelang.layout.fragments import WARPGROUP_THREADS
 from tilelang.layout.swizzle import PanelLayout
 from tilelang.passes.access import ordinary_reads, statements, trip_count
 from tilelang.passes.allocate_shared import STATIC_SHARED_BYTES
+from tilelang.passes.options import DISABLE_PING_PONG, Options
 from tilelang.passes.plan_roles import registers_of
 from tilelang.passes.plans import CONSUMER_GROUPS, Channel, CopyKind, CopyPlan, GemmPlan, PingPong
 from tilelang.target import Target
@@ -57,12 +58,15 @@ class Situation:
 
 
 def plan_ping_pong(
-    found: Situation, target: Target
+    found: Situation, target: Target, options: Options
 ) -> tuple[PingPong | None, tuple[Channel, ...], tuple[Decision, ...]]:
     """The plan and the channels as it wants them; None and the channels as they are where it does not pay or cannot be.  Kernels
     that multiply nothing in a ring get no decision."""
     if not found.channels or not found.gemms:
         return None, found.channels, ()
+    if not options.ping_pong:
+        why = Rejection(ALTERNATIVE, "the author allows it", f"{DISABLE_PING_PONG} is set")
+        return None, found.channels, (Decision(found.kernel.span, SUBJECT, "a block for each tile", rejected=(why,)),)
     parts = _parts(found)
     slots = _slots(parts, found, target) if parts is not None else 0
     why_not = _why_not(parts, found, slots, target)
@@ -71,12 +75,19 @@ def plan_ping_pong(
         return None, found.channels, (Decision(found.kernel.span, SUBJECT, "a block for each tile", rejected=rejected),)
     tiles, turns = _tiles(found.kernel), trip_count(parts.loop)
     assert turns is not None
-    plan = PingPong(parts.loop, turns, tiles, target.multiprocessors)
-    chosen = f"two warpgroups take the {tiles} tiles in turn, in blocks of which every SM has one"
-    reason = "what one does behind its main loop hides under the main loop of the other"
     main = dataclasses.replace(parts.main, stages=slots)
     deeper = tuple(main if channel is parts.main else _one_each(channel, found.guests) for channel in found.channels)
-    return plan, deeper, (Decision(parts.loop.span, SUBJECT, chosen, reason),)
+    return PingPong(parts.loop, turns, tiles, target.multiprocessors), deeper, (_decision(parts, tiles, slots),)
+
+
+def _decision(parts: _Parts, tiles: int, slots: int) -> Decision:
+    wanted = CONSUMER_GROUPS * parts.main.stages
+    chosen = f"two warpgroups take the {tiles} tiles in turn, in blocks of which every SM has one, with a ring of {slots} slots"
+    reason = "what one does behind its main loop hides under the main loop of the other"
+    edit = f'pass_configs={{"{DISABLE_PING_PONG}": True}}'
+    asked = Rejection("a block for each tile", "the author asks for it", "not so", edit)
+    ring = Rejection(f"{wanted} slots, twice num_stages", "they fit", f"{slots} do", "smaller tiles")
+    return Decision(parts.loop.span, SUBJECT, chosen, reason, (asked, ring) if slots < wanted else (asked,))
 
 
 # ---- the parts of such a kernel ------------------------------------------------------------------------------------------------
@@ -166,8 +177,10 @@ def _of_the_kernel(found: Situation, target: Target) -> Iterator[_Check]:
 
 def _of_the_loop(parts: _Parts, found: Situation, slots: int, target: Target) -> Iterator[_Check]:
     loop, other = parts.loop, next((stmt for stmt in parts.loop.body if not _belongs(stmt, found)), None)
-    where = f"{type(other).__name__} at {other.span.short}" if other is not None and other.span else "there is more"
-    yield other is None, "the loop holds loads by TMA and a gemm, nothing else", where, ""
+    what = "a loop over elements" if isinstance(other, tile.Parallel) else type(other).__name__
+    where = f"{what} at {other.span.short}" if other is not None and other.span else "there is more"
+    edit = "let TMA do the copy (see its line)" if isinstance(other, tile.Parallel) else ""
+    yield other is None, "the loop holds loads by TMA and a gemm, nothing else", where, edit
     gemm = next((stmt for stmt in loop.body if isinstance(stmt, Gemm)), None)
     yield gemm is not None, "the gemm stands in the loop", "it does not", ""
     assert gemm is not None
@@ -181,8 +194,11 @@ def _of_the_loop(parts: _Parts, found: Situation, slots: int, target: Target) ->
     loaded = {buffer for channel in found.channels for buffer in channel.buffers}
     names = ", ".join(sorted(buffer.name for buffer in shared - loaded))
     yield shared <= loaded, "all shared memory is filled by TMA, ahead of its use", f"{names} is not", ""
-    fits = f"a ring of {LEAST_SLOTS} slots or more, at most twice num_stages, fits"
-    yield slots >= LEAST_SLOTS, fits, f"one of {slots}", "num_stages of 2 or more, or smaller tiles"
+    wanted = CONSUMER_GROUPS * parts.main.stages
+    stages = f"num_stages is {LEAST_SLOTS // CONSUMER_GROUPS} or more, for a ring of twice as many slots"
+    yield wanted >= LEAST_SLOTS, stages, str(parts.main.stages), f"num_stages={LEAST_SLOTS // CONSUMER_GROUPS}"
+    fits = f"{LEAST_SLOTS} slots fit beside what each warpgroup has to itself"
+    yield slots >= LEAST_SLOTS, fits, f"{slots} do", "smaller tiles, or a tile that is read in T.Parallel instead of copied"
 
 
 def _belongs(stmt: Stmt, found: Situation) -> bool:

@@ -130,7 +130,8 @@ class Signature:
         if found.device == ELSEWHERE:
             raise self.mismatch(param, "an array on the CPU or a CUDA device", f"one on {found.device_name}", "TL542")
         if found.dtype != param.dtype:
-            hint = f"convert it: {param.name}.to(torch.{param.dtype})" if found.framework == "torch" else ""
+            call = f"to(torch.{param.dtype})" if found.framework == "torch" else f"astype({str(param.dtype)!r})"
+            hint = f"convert it: {param.name}.{call}" if found.framework in ("torch", "numpy") else ""
             raise self.mismatch(param, f"dtype {param.dtype}", found.dtype, "TL503", hint)
         self._shape(param, found)
         if found.strides is not None:

@@ -10,10 +10,11 @@ from tilelang.runtime.log import logger
 
 
 class PassConfigKey(StrEnum):
-    """The keys of `pass_configs`; a key is its string."""
+    """The keys of `pass_configs`; a key is its string.  TL_DISABLE_PING_PONG is this compiler's own."""
 
     TL_DISABLE_WARP_SPECIALIZED = "tl.disable_warp_specialized"
     TL_DISABLE_TMA_LOWER = "tl.disable_tma_lower"
+    TL_DISABLE_PING_PONG = "tl.disable_ping_pong"
     TL_ENABLE_FAST_MATH = "tl.enable_fast_math"
     TL_DISABLE_FAST_MATH = "tl.disable_fast_math"
     TL_DISABLE_WGMMA = "tl.disable_wgmma"

@@ -129,8 +129,10 @@ def _check_conflict(places: np.ndarray, data: np.ndarray, strand: Strand) -> Non
     _, first, inverse = np.unique(places, return_index=True, return_inverse=True)
     if len(first) < len(places) and (data[first][inverse.reshape(-1)] != data).any():
         raise HazardError(
-            f"{strand.name}: threads of one store write different values to one place", code="TL813", span=strand.span
-        )
+            f"{strand.name}: threads of one store write different values to one place", code="TL813", span=strand.span,
+            hint="let each point write an element of its own; if the place is an index from a tensor, check with yours: "
+            "kernel.check(*arrays) makes up small integers for what it is not given",
+        )  # fmt: skip
 
 
 # ---- whole warps --------------------------------------------------------------------------------------------------------------

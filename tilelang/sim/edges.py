@@ -68,6 +68,10 @@ def _verb(kind: str, wrote: bool) -> str:
 def _missing(hazards: Hazards, conflict: Conflict, first: Record, second: Record, thread: int) -> tuple[bool, str, str]:
     """(ordered but for a proxy fence, the missing edge, what to do)."""
     before, after = _short(first), _short(second)
+    if first.kind == second.kind == "tma_load":
+        return False, f"nothing says that the readers of {before} are done before {after} overwrites it", (
+            f"wait, before {after}, for an mbarrier on which those who read the slot arrive behind their last read"
+        )
     if first.kind == "tma_load" and conflict.wrote:
         return False, f"no wait for mbarrier {first.barrier} stands between {before} and {after}", (
             f"wait for {first.barrier} before {after}"
