@@ -546,13 +546,13 @@ def _ping_pong_facts(s: Shape) -> Facts:
 
 
 def _ping_pong_guest_facts(s: Shape) -> Facts:
-    """All lanes of a warp meet at the barrier behind the reads of the guest, so its release needs no barrier of its own.  The
-    guest may be waited for ahead of the main loop: whoever is to release its slot has all it needs by then.  Its bytes may be
-    expected before its slot is free where a slot that was released in this tile has been filled again: the guest of the tile
-    before has been read then."""
+    """The guest may be waited for ahead of the main loop: whoever is to release its slot has all it needs by then.  Where a slot
+    that was released in this tile has been filled again, the warpgroup's tile before is done, its store included: so the guest's
+    bytes may be expected before its slot is free, and the slot released before the store has read it."""
     refilled = s.trips > WARPGROUPS * s.stages
+    early: list[Rule] = [(_of(d.MbarrierArrive, "earlier", passed="Elected", target="R_tile_empty"), True)] if refilled else []
     rules: list[Rule] = [
-        (_of(d.SyncWarp, "delete", "earlier", "later"), True),
+        *early,
         (_of(d.MbarrierWait, "earlier", passed="For", target="R_tile_empty"), True),
         (_of(d.MbarrierWait, "later", passed="MbarrierExpectTx", target="R_tile_empty"), refilled),
     ]
