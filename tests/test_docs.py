@@ -43,7 +43,7 @@ def test_links_lead_somewhere(page: Path) -> None:
 @pytest.mark.parametrize("page", PAGES, ids=lambda path: path.name)
 def test_files_that_are_named_exist(page: Path) -> None:
     """`passes/pipeline.py`, `tilelang/ir/tile.py` and the like: looked up from the root and from the package."""
-    names = re.findall(r"`((?:[\w.]+/)+[\w.]+\.(?:py|cuh|md|toml))`", page.read_text())
+    names = re.findall(r"`((?:[\w.]+/)+[\w.]+\.(?:py|cuh|md|toml|json))`", page.read_text())
     assert [name for name in names if not any((folder / name).exists() for folder in (ROOT, ROOT / "tilelang"))] == []
 
 
