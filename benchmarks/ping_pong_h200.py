@@ -1,7 +1,7 @@
 """What it brings that two warpgroups take tiles in turn: GEMMs of several tiles, compiled that way and with a block for each
 tile.  Needs PyTorch and a GPU of compute capability 9.0.
 
-    python benchmarks/ping_pong_h200.py [--size 4096] [--rounds 12] [--output FOLDER]
+    python benchmarks/ping_pong_h200.py [--size 4096] [--rounds 12] [--quick] [--output FOLDER]
 
 Each kernel is checked against a product in float32 first; times are of a cold L2 cache, with cuBLAS beside them.  The figure to
 read is (time with a block for each tile) / (time in turn), where `passes/plan_ping_pong.py` would choose the latter.
@@ -40,7 +40,7 @@ CHIPS = {
 TOLERANCE = 2e-3  # of 1 + the exact value: float16 results
 
 
-def launchers(size: int) -> tuple[dict[str, Callable[[], object]], dict[str, dict[str, Any]]]:
+def launchers(size: int, tiles: tuple[tuple[int, ...], ...]) -> tuple[dict[str, Callable[[], object]], dict[str, dict[str, Any]]]:
     """What is timed, by name, and what each kernel is."""
     torch.manual_seed(0)
     a, b = (torch.randn(size, size, device="cuda", dtype=torch.float16) for _ in range(2))
@@ -48,7 +48,7 @@ def launchers(size: int) -> tuple[dict[str, Callable[[], object]], dict[str, dic
     product = a.float() @ b.float()
     found: dict[str, Callable[[], object]] = {"cuBLAS": lambda: torch.matmul(a, b, out=out)}
     kernels: dict[str, dict[str, Any]] = {}
-    for *tile, stages in TILES:
+    for *tile, stages in tiles:
         for program, more in ((gemm, []), (gemm_bias_gelu, [bias])):
             for way, chip in CHIPS.items():
                 kernel = tilelang.compile(program(size, size, size, *tile, num_stages=stages), target=chip)
@@ -68,12 +68,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--size", type=int, default=4096, help="M = N = K")
     parser.add_argument("--rounds", type=int, default=12)
+    parser.add_argument("--quick", action="store_true", help="two tiles, few rounds: to see that everything runs")
     parser.add_argument("--output", type=Path, default=Path(os.environ["OUT"]) if os.environ.get("OUT") else None)
     words = parser.parse_args()
     if torch.cuda.get_device_capability() != (9, 0):
         raise SystemExit(f"a GPU of compute capability 9.0 is needed, this one is {torch.cuda.get_device_capability()}")
-    found, kernels = launchers(words.size)
-    seconds = timing.compare(found, timing.time_short, timing.flush_buffer(), words.rounds)
+    found, kernels = launchers(words.size, TILES[:2] if words.quick else TILES)
+    seconds = timing.compare(found, timing.time_short, timing.flush_buffer(), 4 if words.quick else words.rounds)
     records = []
     for name, times in timing.summary(seconds, "cuBLAS", 2 * words.size**3).items():
         record = {"name": name, **times, **kernels.get(name, {})}
