@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import dataclasses
+from typing import Any
 
 import tilelang.language as T
 from tests.passes.running import assert_same_bits, integers, meaning, on_the_machine
@@ -64,6 +65,17 @@ class Gemm:
                     T.copy(acc, C[by * block_M, bx * block_N])
 
         return gemm
+
+
+@T.macro
+def multiply(A: Any, B: Any, acc: Any, by: Any, stages: int = 2) -> None:
+    """acc = 64 rows of A, of which there are 64 columns, from the `by`-th 64 on, times B, in two turns."""
+    A_s, B_s = T.alloc_shared((64, 32), "float16"), T.alloc_shared((32, 64), "float16")
+    T.clear(acc)
+    for k in T.Pipelined(2, num_stages=stages):
+        T.copy(A[by * 64, k * 32], A_s)
+        T.copy(B[k * 32, 0], B_s)
+        T.gemm(A_s, B_s, acc)
 
 
 def planned(kernel: Kernel, multiprocessors: int = 1) -> Lowered:

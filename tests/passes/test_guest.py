@@ -4,7 +4,7 @@ from __future__ import annotations
 import pytest
 
 import tilelang.language as T
-from tests.passes.ping_pong_programs import EVERY, Gemm, chip, planned, same
+from tests.passes.ping_pong_programs import EVERY, Gemm, chip, multiply, planned, same
 from tests.passes.running import assert_same_bits, integers, meaning, on_the_machine
 from tilelang.ir.tile import Kernel
 from tilelang.passes.pipeline import Lowered, compile_kernel
@@ -36,13 +36,8 @@ def padded(pitch: int, stages: int = 2) -> Kernel:
         C: T.Tensor((256, 64), "float16"),
     ):  # fmt: skip
         with T.Kernel(4, threads=128) as by:
-            A_s, B_s = T.alloc_shared((64, 32), "float16"), T.alloc_shared((32, 64), "float16")
             acc = T.alloc_fragment((64, 64), "float32")
-            T.clear(acc)
-            for k in T.Pipelined(2, num_stages=stages):
-                T.copy(A[by * 64, k * 32], A_s)
-                T.copy(B[k * 32, 0], B_s)
-                T.gemm(A_s, B_s, acc)
+            multiply(A, B, acc, by, stages)
             for i, j in T.Parallel(64, 64):
                 acc[i, j] += T.cast(R[by * 64 + i, j], "float32")
             T.copy(acc, C[by * 64, 0])
@@ -135,13 +130,8 @@ def test_a_tile_that_the_kernel_writes_is_no_guest() -> None:
     @T.prim_func
     def added(A: T.Tensor((256, 64), "float16"), B: T.Tensor((64, 64), "float16"), C: T.Tensor((256, 64), "float16")):
         with T.Kernel(4, threads=128) as by:
-            A_s, B_s = T.alloc_shared((64, 32), "float16"), T.alloc_shared((32, 64), "float16")
             acc = T.alloc_fragment((64, 64), "float32")
-            T.clear(acc)
-            for k in T.Pipelined(2, num_stages=2):
-                T.copy(A[by * 64, k * 32], A_s)
-                T.copy(B[k * 32, 0], B_s)
-                T.gemm(A_s, B_s, acc)
+            multiply(A, B, acc, by)
             for i, j in T.Parallel(64, 64):
                 acc[i, j] += T.cast(C[by * 64 + i, j], "float32")
             T.copy(acc, C[by * 64, 0])

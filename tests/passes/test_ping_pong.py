@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import tilelang.language as T
-from tests.passes.ping_pong_programs import EVERY, Gemm, planned, same
+from tests.passes.ping_pong_programs import EVERY, Gemm, multiply, planned, same
 from tilelang.codegen.cuda import emit
 from tilelang.errors import HazardError
 from tilelang.ir import device as d
@@ -76,13 +76,8 @@ def test_one_axis_and_three() -> None:
     @T.prim_func
     def tall(A: T.Tensor((256, 64), "float16"), B: T.Tensor((64, 64), "float16"), C: T.Tensor((256, 64), "float16")):
         with T.Kernel(4, threads=128) as by:
-            A_s, B_s = T.alloc_shared((64, 32), "float16"), T.alloc_shared((32, 64), "float16")
             acc = T.alloc_fragment((64, 64), "float32")
-            T.clear(acc)
-            for k in T.Pipelined(2, num_stages=2):
-                T.copy(A[by * 64, k * 32], A_s)
-                T.copy(B[k * 32, 0], B_s)
-                T.gemm(A_s, B_s, acc)
+            multiply(A, B, acc, by)
             T.copy(acc, C[by * 64, 0])
 
     same(tall)
@@ -92,13 +87,8 @@ def test_a_scalar_of_the_authors_begins_afresh_for_each_tile() -> None:
     @T.prim_func
     def counted(A: T.Tensor((256, 64), "float16"), B: T.Tensor((64, 64), "float16"), C: T.Tensor((256, 64), "float16")):
         with T.Kernel(4, threads=128) as by:
-            A_s, B_s = T.alloc_shared((64, 32), "float16"), T.alloc_shared((32, 64), "float16")
             acc, count = T.alloc_fragment((64, 64), "float32"), T.alloc_var("int32", init=3)
-            T.clear(acc)
-            for k in T.Pipelined(2, num_stages=2):
-                T.copy(A[by * 64, k * 32], A_s)
-                T.copy(B[k * 32, 0], B_s)
-                T.gemm(A_s, B_s, acc)
+            multiply(A, B, acc, by)
             count = count + by
             for i, j in T.Parallel(64, 64):
                 acc[i, j] += T.cast(count, "float32")
@@ -165,13 +155,8 @@ def test_two_stores_of_different_size() -> None:
         D: T.Tensor((256, 64), "float32"),
     ):  # fmt: skip
         with T.Kernel(4, threads=128) as by:
-            A_s, B_s = T.alloc_shared((64, 32), "float16"), T.alloc_shared((32, 64), "float16")
             acc = T.alloc_fragment((64, 64), "float32")
-            T.clear(acc)
-            for k in T.Pipelined(2, num_stages=2):
-                T.copy(A[by * 64, k * 32], A_s)
-                T.copy(B[k * 32, 0], B_s)
-                T.gemm(A_s, B_s, acc)
+            multiply(A, B, acc, by)
             T.copy(acc, C[by * 64, 0])
             T.copy(acc, D[by * 64, 0])
 
@@ -187,13 +172,8 @@ def overlapping(rows: int) -> Kernel:
     @T.prim_func
     def kernel(A: T.Tensor((256, 64), "float16"), B: T.Tensor((64, 64), "float16"), C: T.Tensor((256, 64), "float32")):
         with T.Kernel(4, threads=128) as by:
-            A_s, B_s = T.alloc_shared((64, 32), "float16"), T.alloc_shared((32, 64), "float16")
             acc = T.alloc_fragment((64, 64), "float32")
-            T.clear(acc)
-            for k in T.Pipelined(2, num_stages=2):
-                T.copy(A[by * 64, k * 32], A_s)
-                T.copy(B[k * 32, 0], B_s)
-                T.gemm(A_s, B_s, acc)
+            multiply(A, B, acc, by)
             for i, j in T.Parallel(64, 64):
                 C[by * rows + i, j] = acc[i, j]
 
