@@ -16,6 +16,10 @@ class Rejection:
     edit: str = ""
 
 
+ONLY_CHOICE = "the only choice"
+"""The reason of a decision that was none."""
+
+
 @dataclass(frozen=True, slots=True)
 class Decision:
     """One choice of the compiler: where, about what, what was chosen, why, and what was rejected."""

@@ -45,6 +45,19 @@ def padded(pitch: int, stages: int = 2) -> Kernel:
     return kernel
 
 
+def said_of(lowered: Lowered, name: str) -> list[str]:
+    """What is said of the load, and why it is no guest."""
+    mine = [each for each in lowered.decisions if each.subject == f"load of {name}"]
+    return [text for each in mine for text in (each.chosen, *(rejection.predicate for rejection in each.rejected))]
+
+
+def test_why_a_tile_is_loaded_in_place_is_said() -> None:
+    in_place = "where it is used, by the threads that use it"
+    assert said_of(planned(padded(68)), "R") == [in_place, "TMA can load it, and it fits there"]
+    assert said_of(compile_kernel(padded(64), chip(4)), "R") == [in_place, "two warpgroups take tiles in turn"]
+    assert said_of(planned(padded(64)), "R") == ["by TMA, into the tile that C is stored from"]
+
+
 def is_guest(lowered: Lowered, name: str) -> bool:
     assert lowered.plans.ping_pong is not None
     loaded = name in [each.tensor.name for each in lowered.device.tensor_maps]

@@ -19,7 +19,7 @@ from tilelang.runtime.args import signature
 from tilelang.runtime.device import Probe
 from tilelang.runtime.kernel import Image, JITKernel, Program
 from tilelang.target import SM_90A
-from tilelang.trace import Decision, Rejection
+from tilelang.trace import ONLY_CHOICE, Decision, Rejection
 
 TEXT = 'extern "C" __global__ void add(float* x) { x[threadIdx.x] += 1.0f; }\n'
 DECISIONS = (
@@ -30,6 +30,7 @@ DECISIONS = (
         "rows are 2048 bytes",
         (Rejection("cp.async", "no TMA", "TMA", "x"),),
     ),
+    Decision(None, "dimensions", "0 and 1", ONLY_CHOICE),
     Decision(None, "blocks per SM", "2"),
 )
 

@@ -27,7 +27,7 @@ from tilelang.frontend.describe import expr_text, shape_text, tile_text
 from tilelang.frontend.facts import Facts
 from tilelang.ir.buffer import Extent, Region
 from tilelang.ir.expr import Expr, Load
-from tilelang.trace import Decision, Rejection
+from tilelang.trace import ONLY_CHOICE, Decision, Rejection
 
 
 class Fit(StrEnum):
@@ -104,7 +104,7 @@ def _candidates(element: Load, tile: tuple[int, ...], facts: Facts) -> list[Cand
 def _choose(element: Load, tile: tuple[int, ...], candidates: list[Candidate], span: Span | None) -> tuple[Candidate, str]:
     rightmost = candidates[0]
     if len(candidates) == 1:
-        return rightmost, "the only choice"
+        return rightmost, ONLY_CHOICE
     if not rightmost.spills:
         return rightmost, f"right-most, and nothing spills ({_fits_text(rightmost)})"
     for label, good in (

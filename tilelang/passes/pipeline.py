@@ -46,7 +46,7 @@ from tilelang.passes.plans import CONSUMER_GROUPS, Channel, Clear, CopyKind, Cop
 from tilelang.passes.prune import prune
 from tilelang.passes.settle import layouts_of_shared, settle_layouts, whole_statements, with_body
 from tilelang.passes.transform_elementwise import transform_elementwise
-from tilelang.passes.transform_guest import Guests, transform_guest
+from tilelang.passes.transform_guest import Guests, explain_in_place, transform_guest
 from tilelang.passes.transform_hoist import transform_hoist
 from tilelang.passes.transform_unused import transform_unused
 from tilelang.target import Target
@@ -88,12 +88,13 @@ def plan(
     around = _Around(kernel, target, options, alignments)
     first = with_body(kernel, body)
     plans, reasons = _plan(first, around)
-    if plans.ping_pong is not None:
-        found = transform_guest(first, plans.copies)
-        if found is not None and _comes_by_tma(found, plans, around):
-            plans, reasons = _plan(found.kernel, around, found.hosts)
-            reasons = (*found.decisions, *reasons)
-    return plans, (*hoisted, *reasons)
+    found = transform_guest(first, plans.copies) if plans.ping_pong is not None else None
+    if found is not None and _comes_by_tma(found, plans, around):
+        plans, reasons = _plan(found.kernel, around, found.hosts)
+        others = explain_in_place(first, found.copy, "there is one such tile")
+        return plans, (*hoisted, *found.decisions, *others, *reasons)
+    why_not = "two warpgroups take tiles in turn" if plans.ping_pong is None else "TMA can load it, and it fits there"
+    return plans, (*hoisted, *explain_in_place(first, None, why_not), *reasons)
 
 
 def _comes_by_tma(guests: Guests, plans: Plans, around: _Around) -> bool:

@@ -26,7 +26,7 @@ from tilelang.ir.walk import rewrite, substitute
 from tilelang.passes.epilogue import Epilogue, moving_dims
 from tilelang.passes.plans import CopyPlan
 from tilelang.passes.settle import with_body
-from tilelang.trace import Decision
+from tilelang.trace import Decision, Rejection
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +55,21 @@ def transform_guest(kernel: Kernel, copies: Mapping[Copy, CopyPlan]) -> Guests |
             if region is not None and _bytes(loop, load) <= room.slot_bytes:
                 return _with_guest(kernel, loop, load, region, host)
     return None
+
+
+def explain_in_place(kernel: Kernel, guest: Copy | None, predicate: str) -> tuple[Decision, ...]:
+    """A decision for each tile that the epilogue reads from a tensor and that is not the `guest`: why it is loaded in place."""
+    epilogue = Epilogue.of(kernel)
+    if epilogue is None:
+        return ()
+    why = Rejection("by TMA, into the tile that is stored from", predicate, "not so")
+    found = [
+        (loop, load) for loop in epilogue.body for load in epilogue.loads(loop)
+        if isinstance(loop, Parallel) and len(moving_dims(loop, load)) == len(loop.vars) > 1
+        and (guest is None or load.buffer is not guest.src.buffer)
+    ]  # fmt: skip
+    where = "where it is used, by the threads that use it"
+    return tuple(Decision(loop.span, f"load of {load.buffer.name}", where, rejected=(why,)) for loop, load in found)
 
 
 def _bytes(loop: Parallel, load: Load) -> int:

@@ -20,7 +20,7 @@ from tilelang.runtime.log import logger
 from tilelang.runtime.nvrtc import Cubin, Resources
 from tilelang.runtime.program import Program, make_program
 from tilelang.target import Target
-from tilelang.trace import Decision
+from tilelang.trace import ONLY_CHOICE, Decision
 
 if TYPE_CHECKING:
     from tilelang.sim.check import CheckReport
@@ -195,8 +195,9 @@ class JITKernel:
         return self.resources.spill_store_bytes
 
     def explain(self) -> str:
-        """What the compiler decided, one paragraph each: where, what, why, and what was rejected for which reason."""
-        return "\n".join(_paragraph(decision) for decision in self.decisions)
+        """What the compiler decided, one paragraph each: where, what, why, and what was rejected for which reason.  What it had
+        no choice in is left out; `decisions` has that, too."""
+        return "\n".join(_paragraph(decision) for decision in self.decisions if decision.reason != ONLY_CHOICE)
 
     def check(
         self, *arguments: Any, grid: str | Sequence[int] | None = None, schedules: int | None = None, seed: int = 0
@@ -264,7 +265,7 @@ def _show(text: str) -> None:
 
 
 def _paragraph(decision: Decision) -> str:
-    place = f"{decision.span}: " if decision.span is not None else ""
+    place = f"{decision.span.short}: " if decision.span is not None else ""
     lines = [f"{place}{decision.subject}: {decision.chosen}" + (f" ({decision.reason})" if decision.reason else "")]
     for rejection in decision.rejected:
         edit = f"; {rejection.edit}" if rejection.edit else ""
