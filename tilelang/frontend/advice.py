@@ -17,7 +17,10 @@ _WORDS = {
 _KIND = re.compile(rf"(?:object of type )?'({'|'.join(_WORDS)})'(?: object)?|(?<=not )({'|'.join(_WORDS)})\b")
 _VARIABLE = re.compile(r"Var\(name='(\w+)', dtype='\w+'\)")
 _CALLED = re.compile(r"^(\w+)\(\) (?:got|takes|missing)")
+_UNKNOWN = re.compile(r"unexpected keyword argument '(\w+)'")
 _BUILTIN = re.compile(r"(?<![\w.])(max|min|abs|pow|round)\(")
+_LIBRARY = re.compile(r"\b(?:np|numpy|math|torch)\.(\w+)\(")
+_SAME = {"maximum": "max", "minimum": "min", "absolute": "abs", "fabs": "abs", "power": "pow", "where": "if_then_else"}
 _TORCH = {"float": "float32", "half": "float16", "bfloat16": "bfloat16", "double": "float64", "int": "int32", "long": "int64"}
 
 
@@ -30,8 +33,17 @@ def advise(error: Exception, span: Span | None) -> tuple[str, str]:
     """(code, the edit that helps or nothing) for a TypeError: TL218 where Python needs what only the running kernel knows."""
     text = str(error)
     code, advice = next(((code, advice) for code, pattern, advice in _ADVICE if re.search(pattern, text)), ("TL213", ""))
-    builtin = _BUILTIN.search(span.source_line()) if span is not None and _ON_VALUES.search(text) else None
-    return code, f"use T.{builtin[1]}" if builtin else advice or _signature(text)
+    name = _called_name(span.source_line()) if span is not None and _ON_VALUES.search(text) else ""
+    return code, f"use T.{name}" if name else advice or _signature(text)
+
+
+def _called_name(line: str) -> str:
+    """The language's name of a function of Python's or NumPy's that a line calls; empty for none."""
+    import tilelang.language as language
+
+    found = _BUILTIN.search(line) or _LIBRARY.search(line)
+    name = _SAME.get(found[1], found[1]) if found is not None else ""
+    return name if name in language.__all__ else ""
 
 
 def attribute_hint(owner: object, name: str) -> str:
@@ -41,7 +53,7 @@ def attribute_hint(owner: object, name: str) -> str:
     return ""
 
 
-_ON_VALUES = re.compile("truth value|bad operand|real number|has no len|doesn't define __round__")
+_ON_VALUES = re.compile("truth value|bad operand|real number|has no len|doesn't define __round__|loop of ufunc|no callable")
 _ADVICE = (
     (
         "TL218", "no truth value",
@@ -73,10 +85,13 @@ def _signature(text: str) -> str:
     import inspect
 
     import tilelang.language as language
+    from tilelang.frontend.problems import close_match
 
     function = vars(language).get(called[1])
     if called[1] not in language.__all__ or not inspect.isfunction(function):
         return ""
     parameters = inspect.signature(function).parameters.values()
     shown = ", ".join(f"{p.name}=" if p.default is not p.empty else p.name for p in parameters)
-    return f"it takes T.{called[1]}({shown})"
+    unknown = _UNKNOWN.search(text)
+    meant = close_match(unknown[1], [p.name for p in parameters]) if unknown is not None else None
+    return (f"did you mean {meant}=? " if meant else "") + f"it takes T.{called[1]}({shown})"
