@@ -168,7 +168,7 @@ def test_the_data_of_a_call_is_what_is_checked() -> None:
     with raises("TL817") as caught:
         kernel.check(source, apart % 20, schedules=0)
     assert "race between blocks" in caught.value.message
-    assert "of out: block (1, 0, 0) writes it and another block writes it" in caught.value.message
+    assert "]: block (1, 0, 0) writes it and block (0, 0, 0) writes it" in caught.value.message
 
 
 def test_arguments_are_those_of_a_call(product: JITKernel) -> None:

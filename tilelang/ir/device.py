@@ -520,11 +520,12 @@ class SetMaxRegisters(Stmt):
 @dataclass(frozen=True, slots=True, eq=False)
 class TileWalk:
     """Every block does the work of several blocks of the author's, one after the other: `tile`, a loop's variable in each role,
-    numbers them, `tiles` of them in the whole launch.  `neighbours`: the numbers of the author's first block and last, and of
-    those beside them."""
+    numbers them, `tiles` of them in the whole launch; `axes` are the author's indices, declared from it.  `neighbours`: the
+    numbers of the author's first block and last, and of those beside them."""
 
     tile: Var
     tiles: int
+    axes: tuple[Var, ...]
     neighbours: tuple[int, ...]
 
 

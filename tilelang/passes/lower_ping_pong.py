@@ -49,7 +49,8 @@ def make_walk(kernel: tile.Kernel, plans: Plans) -> d.TileWalk:
     beside += [tuple(a - b for a, b in zip(last, step, strict=True)) for step in steps]
     inside = [at for at in beside if all(0 <= index < extent for index, extent in zip(at, extents, strict=True))]
     numbers = (tile_number(tuple(extents), plans.order, at) for at in (first, *inside, last))
-    return d.TileWalk(Var("tile", INT32), the_plan(plans).tiles, tuple(dict.fromkeys(numbers)))
+    axes = tuple(axis.var for axis in kernel.grid)
+    return d.TileWalk(Var("tile", INT32), the_plan(plans).tiles, axes, tuple(dict.fromkeys(numbers)))
 
 
 def ping_pong_roles(

@@ -268,21 +268,31 @@ class Hazards(Watch):
         return report(self, conflict, self.records[conflict.record], self.records[-1], place, thread, code)
 
     def _between_blocks(self, strand: Strand, tensor: Buffer, cells: np.ndarray, write: bool) -> None:
-        """Raises HazardError TL817 for an element that another block of the author's writes, or reads where this one writes it.
-        Where a block of the launch does the work of several, they are told apart by their numbers."""
-        walk = self.block.kernel.walk
-        number = int(strand.env[walk.tile]) if walk is not None and walk.tile in strand.env else None  # type: ignore[arg-type]
-        owner = self.launch.blocks if number is None else number + 1
+        """Raises HazardError TL817 for an element that another block of the author's writes, or reads where this one writes
+        it."""
+        owner, me = self._owner(strand)
+        self.launch.names[owner] = me
         found = self.launch.foreign(tensor, self.block.tensors.size(tensor), cells, write, owner)
         if found is not None:
-            (element, verb), now = found, self.records[-1]
-            mine, me = "writes" if write else "reads", f"block {self.block.index if number is None else number}"
+            (element, verb, other), now = found, self.records[-1]
+            mine = "writes" if write else "reads"
             raise HazardError(
-                f"race between blocks on {_element(tensor, element)}: {me} {mine} it and another block {verb} it; nothing orders "
-                "blocks", code="TL817", span=now.access.span, notes=(f"here: {describe(now)}",),
+                f"race between blocks on {_element(tensor, element)}: {me} {mine} it and {self.launch.names[other]} {verb} it; "
+                "nothing orders blocks", code="TL817", span=now.access.span, notes=(f"here: {describe(now)}",),
                 hint="let each block write elements of its own, and read none that others write",
             )  # fmt: skip
 
+    def _owner(self, strand: Strand) -> tuple[int, str]:
+        """The number, from 1 on, and the name of the author's block that a strand does the work of: where a block of the launch
+        does several, they are told apart by their tiles."""
+        walk = self.block.kernel.walk
+        if walk is None or walk.tile not in strand.env:
+            return self.launch.blocks, f"block {self.block.index}"
+        number = int(strand.env[walk.tile])  # type: ignore[arg-type]
+        at = ", ".join(f"{axis.name} = {strand.env[axis]}" for axis in walk.axes if axis in strand.env)
+        return number + 1, f"block ({at or f'tile {number}'})"  # none of them is there if the code needs none
+
 
 def _element(tensor: Buffer, element: int) -> str:
-    return f"element {element} of {tensor.name}"
+    at = np.unravel_index(element, tuple(int(extent) for extent in tensor.shape))  # type: ignore[arg-type]
+    return f"{tensor.name}[{', '.join(str(index) for index in at)}]"

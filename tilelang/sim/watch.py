@@ -84,17 +84,20 @@ class Launch:
     writers: dict[Buffer, np.ndarray] = field(default_factory=dict)
     readers: dict[Buffer, np.ndarray] = field(default_factory=dict)
     blocks: int = 0
+    names: dict[int, str] = field(default_factory=dict)
+    """Of blocks, by their numbers."""
 
-    def foreign(self, tensor: Buffer, size: int, cells: np.ndarray, write: bool, owner: int) -> tuple[int, str] | None:
+    def foreign(self, tensor: Buffer, size: int, cells: np.ndarray, write: bool, owner: int) -> tuple[int, str, int] | None:
         """Records an access by the block whose number, from 1 on, is `owner`.  An element that another block wrote, or read where
-        this one writes, with what that block did; None if there is none."""
+        this one writes, with what that block did and its number; None if there is none."""
         writers = self.writers.setdefault(tensor, np.zeros(size, np.int32))
         readers = self.readers.setdefault(tensor, np.zeros(size, np.int32))
         for others, verb in ((writers, "writes"), (readers, "reads")) if write else ((writers, "writes"),):
             found = others[cells]
             bad = (found != 0) & (found != owner)
             if bad.any():
-                return int(cells[int(np.argmax(bad))]), verb
+                first = int(np.argmax(bad))
+                return int(cells[first]), verb, int(found[first])
         (writers if write else readers)[cells] = owner
         return None
 
