@@ -392,6 +392,14 @@ def test_explain():
     )  # fmt: skip
 
 
+def test_explain_says_what_spills_once_it_is_known(monkeypatch):
+    made = jitted(add())
+    assert "do not fit" not in made.explain()
+    monkeypatch.setattr(type(made._image), "is_compiled", True)
+    monkeypatch.setattr(type(made), "n_spills", 68)
+    assert made.explain().splitlines()[-1].startswith("registers: 68 bytes of each thread do not fit")
+
+
 @pytest.mark.parametrize("name", ["get_host_source", "show_sass", "get_profiler", "export_library", "adapter", "run_once"])
 def test_names_that_are_not_there_say_what_is(name):
     with pytest.raises(Unsupported) as caught:

@@ -54,6 +54,11 @@ class Image:
         self._lock = threading.Lock()
         self._compiled: Cubin | None = None
 
+    @property
+    def is_compiled(self) -> bool:
+        """Whether the machine code is there already."""
+        return self._compiled is not None
+
     def cubin(self) -> Cubin:
         """The compiled program.  Raises InternalError where the text does not compile, Unavailable without NVRTC."""
         with self._lock:
@@ -196,8 +201,12 @@ class JITKernel:
 
     def explain(self) -> str:
         """What the compiler decided, one paragraph each: where, what, why, and what was rejected for which reason.  What it had
-        no choice in is left out; `decisions` has that, too."""
-        return "\n".join(_paragraph(decision) for decision in self.decisions if decision.reason != ONLY_CHOICE)
+        no choice in is left out; `decisions` has that, too.  Once the machine code is there, a last line says if registers
+        spill."""
+        chosen = [_paragraph(decision) for decision in self.decisions if decision.reason != ONLY_CHOICE]
+        spills = self.n_spills if self._image.is_compiled else 0
+        spilled = [f"registers: {spills} bytes of each thread do not fit and lie in memory; smaller tiles need fewer"]
+        return "\n".join((*chosen, *(spilled if spills else ())))
 
     def check(
         self, *arguments: Any, grid: str | Sequence[int] | None = None, schedules: int | None = None, seed: int = 0
