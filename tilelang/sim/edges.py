@@ -85,7 +85,7 @@ def _missing(hazards: Hazards, conflict: Conflict, first: Record, second: Record
             )
         if _ordered(hazards, conflict, second):
             return True, f"fence.proxy.async is missing between {before} and {after}", (
-                "let every thread that stores execute fence.proxy.async (T.fence_proxy_async) before the barrier that orders the two"
+                "let every thread that stores execute fence.proxy.async (T.fence_proxy_async) before the barrier between the two"
             )
         return False, f"no barrier stands between {before} and {after}", (
             f"fence.proxy.async (T.fence_proxy_async) in the storing threads, then a barrier that {second.access.agent} waits at"
