@@ -45,6 +45,24 @@ def padded(pitch: int, stages: int = 2) -> Kernel:
     return kernel
 
 
+def test_an_index_that_may_wrap_is_no_box() -> None:
+    """R[by * 64 + i, T.cast(j + 250, "uint8")] goes on at 0 behind 255."""
+
+    @T.prim_func
+    def kernel(
+        A: T.Tensor((256, 64), "float16"), B: T.Tensor((64, 64), "float16"), R: T.Tensor((256, 512), "float16"),
+        C: T.Tensor((256, 64), "float16"),
+    ):  # fmt: skip
+        with T.Kernel(4, threads=128) as by:
+            acc = T.alloc_fragment((64, 64), "float32")
+            multiply(A, B, acc, by)
+            for i, j in T.Parallel(64, 64):
+                acc[i, j] += T.cast(R[by * 64 + i, T.cast(j + 250, "uint8")], "float32")
+            T.copy(acc, C[by * 64, 0])
+
+    assert not is_guest(same(kernel), "R")
+
+
 def said_of(lowered: Lowered, name: str) -> list[str]:
     """What is said of the load, and why it is no guest."""
     mine = [each for each in lowered.decisions if each.subject == f"load of {name}"]

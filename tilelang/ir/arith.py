@@ -1,8 +1,9 @@
 """Integer arithmetic on index expressions: linear forms, differences, bounds and simplification.
 
-Everything here reasons over the mathematical integers (Python ints).  An index expression is assumed not to overflow its dtype;
-the width that makes this true is chosen where code is generated.  Ring identities (`+`, `-`, `*`) also hold for wrapping
-unsigned values; identities that involve division are applied to signed types only.
+Everything here reasons over the mathematical integers (Python ints).  An expression of int32 or int64 is assumed not to overflow;
+the width that makes this true is chosen where code is generated.  Unsigned and narrow ones wrap, and so do conversions to them:
+they are atoms, which are not looked into.  Ring identities (`+`, `-`, `*`) within one dtype hold for wrapping values, too;
+identities that involve division are applied to signed types only.
 
 Example: `linear_form((by + 1) * 128 - 64)` is `(64, {by: 128})`, and with by in 0..7 its bounds are (64, 960).
 """
@@ -10,7 +11,8 @@ Example: `linear_form((by + 1) * 128 - 64)` is `(64, {by: 128})`, and with by in
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+import operator
+from collections.abc import Callable, Mapping
 
 from tilelang.ir.expr import BOOL, INT32, Binary, Call, Cast, Compare, Const, Expr, Select, Unary, Var, compare, convert
 from tilelang.ir.types import DType
@@ -27,8 +29,13 @@ Ranges = Mapping[Var, Range]
 def linear_form(expr: Expr) -> LinearForm:
     """`expr` as `constant + sum(coefficient * atom)`; an atom is whatever is not +, -, negation or a product with a constant.
 
-    Conversions between integer types are looked through.  An expression that is no integer is one atom."""
+    Conversions of int32 to int64 are looked through.  An expression that is no integer, or may wrap, is one atom."""
     return _linear(expr, None)
+
+
+def _wraps(dtype: DType) -> bool:
+    """Whether arithmetic in an integer type is modulo 2**bits rather than free of overflow."""
+    return dtype.is_int and not (dtype.kind == "int" and dtype.bits >= INT32.bits)
 
 
 def add_forms(a: LinearForm, b: LinearForm, scale: int = 1) -> LinearForm:
@@ -49,6 +56,8 @@ def _linear(expr: Expr, dtype: DType | None) -> LinearForm:
     """The linear form; with `dtype` given only nodes of exactly that dtype are taken apart."""
     if not expr.dtype.is_int or (dtype is not None and expr.dtype != dtype):
         return 0, {expr: 1}
+    if dtype is None and _wraps(expr.dtype) and not isinstance(expr, Const):
+        return 0, {expr: 1}
     match expr:
         case Const(value=value):
             return int(value), {}
@@ -58,9 +67,14 @@ def _linear(expr: Expr, dtype: DType | None) -> LinearForm:
             return add_forms(_linear(a, dtype), _linear(b, dtype), 1 if op == "+" else -1)
         case Binary(op="*" | "<<", a=a, b=b):
             return _scaled(expr, _linear(a, dtype), _linear(b, dtype))
-        case Cast(value=value) if dtype is None and value.dtype.is_int:
+        case Cast(value=value) if dtype is None and value.dtype.is_int and not _narrows(value.dtype, expr.dtype):
             return _linear(value, dtype)
     return 0, {expr: 1}
+
+
+def _narrows(given: DType, wanted: DType) -> bool:
+    """Whether a conversion between integer types can change a value."""
+    return given.limits[0] < wanted.limits[0] or given.limits[1] > wanted.limits[1]
 
 
 def _scaled(expr: Binary, a: LinearForm, b: LinearForm) -> LinearForm:
@@ -96,6 +110,17 @@ def bounds(expr: Expr, ranges: Ranges) -> Range | None:
 
 
 def _atom_bounds(atom: Expr, ranges: Ranges) -> Range | None:
+    """Of an atom; of one that wraps, all values of its dtype if it may leave them, and at most those."""
+    found = _unwrapped_bounds(atom, ranges)
+    if not (_wraps(atom.dtype) or isinstance(atom, Cast)) or not atom.dtype.is_int:
+        return found
+    low, high = atom.dtype.limits
+    if found is None:
+        return (low, high) if atom.dtype.bits < INT32.bits else None
+    return found if low <= found[0] and found[1] <= high else (low, high)
+
+
+def _unwrapped_bounds(atom: Expr, ranges: Ranges) -> Range | None:
     match atom:
         case Var():
             return ranges.get(atom)
@@ -105,6 +130,8 @@ def _atom_bounds(atom: Expr, ranges: Ranges) -> Range | None:
             return 0, 1
         case Cast(value=value) if value.dtype == BOOL:
             return 0, 1
+        case Cast(value=value) if value.dtype.is_int:
+            return bounds(value, ranges)
         case Select(then=then, otherwise=otherwise):
             return _union(bounds(then, ranges), bounds(otherwise, ranges))
         case Call(fn="abs", args=(value,)):
@@ -128,6 +155,12 @@ def _absolute(found: Range | None) -> Range | None:
     return (0 if found[0] <= 0 <= found[1] else min(ends)), max(ends)
 
 
+_MONOTONE: Mapping[str, Callable[[int, int], int]] = {
+    "+": operator.add, "-": operator.sub, "*": operator.mul, "min": min, "max": max,
+}  # fmt: skip
+"""Operators whose extreme values are at the ends of their operands' ranges."""
+
+
 def _binary_bounds(op: str, a: Range | None, b: Range | None) -> Range | None:
     """Bounds of `a op b` for the operators that are no part of a linear form."""
     if op == "%" and b is not None and b[0] > 0:
@@ -139,11 +172,8 @@ def _binary_bounds(op: str, a: Range | None, b: Range | None) -> Range | None:
         return (0, min(known)) if known else None
     if a is None or b is None:
         return None
-    if op in ("min", "max"):
-        pick = min if op == "min" else max
-        return pick(a[0], b[0]), pick(a[1], b[1])
-    if op == "*":
-        return _corners(lambda x, y: x * y, a, b)
+    if op in _MONOTONE:
+        return _corners(_MONOTONE[op], a, b)
     if op == "//" and b[0] > 0:
         return _corners(lambda x, y: x // y, a, b)
     if op == ">>" and b[0] >= 0 and b[1] < 64:

@@ -129,6 +129,7 @@ def in_storage(buffer: Buffer, indices: tuple[Expr, ...]) -> tuple[Expr, ...]:
 def shared_address(layout: PanelLayout, start: Expr, shape: tuple[int, ...], indices: tuple[Expr, ...], ranges: Ranges) -> Expr:
     """The byte address of an element of a shared tile that begins at `start`, swizzled as the layout says: the pieces apart, so
     that what differs by whole rows and panels differs by constants."""
+    indices = tuple(convert(index, INT32) for index in indices)
     if layout.slots > 1:
         start = add(start, slot_offset(layout, shape, indices, ranges))
         shape, indices = shape[-2:], indices[-2:]

@@ -5,14 +5,14 @@ from tilelang.errors import Span
 from tilelang.ir import device as d
 from tilelang.ir.buffer import Region
 from tilelang.ir.device import SharedAddress, u32
-from tilelang.ir.expr import Expr
+from tilelang.ir.expr import INT32, Expr, convert
 from tilelang.passes.lower_arith import add
 from tilelang.passes.plans import Box, TmaPlan
 
 
 def coordinates(region: Region, box: Box) -> tuple[Expr, ...]:
     """Where a box starts in the tensor, innermost dimension first."""
-    return tuple(add(base, step) for base, step in zip(reversed(region.base), reversed(box.steps), strict=True))
+    return tuple(add(convert(base, INT32), step) for base, step in zip(reversed(region.base), reversed(box.steps), strict=True))
 
 
 def lower_tma_load(

@@ -81,7 +81,7 @@ class RoleWalk:
         lowered = [(stmt, self.statement(stmt)) for stmt in body]
         kept: d.Body = ()
         for stmt, made in reversed(lowered):
-            if isinstance(stmt, tile.Let) and not any(node is stmt.var for node in walk(kept)):
+            if isinstance(stmt, tile.Let) and not any(node is stmt.var for node in walk(kept)) and _is_value(made):
                 continue
             kept = made + kept
         return kept
@@ -152,6 +152,12 @@ class RoleWalk:
             return (d.While(condition=condition, body=body, span=loop.span),)
         leave = d.If(condition=condition, then=(), otherwise=(d.Break(span=loop.span),), span=loop.span)
         return (d.While(condition=Const(True, BOOL), body=(*before, leave, *body), span=loop.span),)
+
+
+def _is_value(made: d.Body) -> bool:
+    """Whether statements do nothing but compute: no wait or release stands among them."""
+    kinds = (d.Declare, d.DeclareRegisters, d.LoadGlobal, d.LoadShared, d.TileOp)
+    return all(isinstance(node, kinds) for node in walk(made) if isinstance(node, d.Stmt))
 
 
 def start_rings(plans: Plans, barriers: tuple[Barriers, ...]) -> tuple[Ring, ...]:
