@@ -18,6 +18,35 @@ def codebook():
     return kernel
 
 
+def rows():
+    """Rows of a shared tile named by 8 bits: read, written, through a view, by a name, and in a fragment."""
+
+    @T.prim_func
+    def kernel(
+        index: T.Tensor((64,), "uint8"), S: T.Tensor((64, 64), "float32"), O1: T.Tensor((64, 64), "float32"),
+        O2: T.Tensor((64, 64), "float32"), O3: T.Tensor((64, 64), "float32"), O4: T.Tensor((64, 64), "float32"),
+    ):  # fmt: skip
+        with T.Kernel(1, threads=64) as bx:
+            tile, other = T.alloc_shared((64, 64), "float32"), T.alloc_shared((64, 64), "float32")
+            part = T.alloc_fragment((64, 64), "float32")
+            T.copy(S, tile)
+            flat = T.reshape(tile, (4096,))
+            for i, j in T.Parallel(64, 64):
+                O1[i, j] = tile[index[i] + T.cast(i % 56, "uint8"), j]
+            for i, j in T.Parallel(64, 64):
+                O2[i, j] = flat[T.cast(T.cast(i, "uint8"), "int32") * 64 + j]
+            for i, j in T.Parallel(64, 64):
+                other[T.cast(63 - i, "uint8"), j] = S[i, j]
+            row = T.cast(bx + 5, "uint8")
+            for i, j in T.Parallel(64, 64):
+                O3[i, j] = other[i, j] + tile[row, j]
+            T.copy(tile, part)
+            for i, j in T.Parallel(64, 64):
+                O4[i, j] = part[T.cast(i, "uint8"), T.cast(j, "uint8")]
+
+    return kernel
+
+
 def before_the_start():
     """int8 of 128 and more is negative, and outside."""
 
@@ -74,4 +103,4 @@ def program(which):
     return globals()[which]()
 
 
-CASES = [{"which": which} for which in ("codebook", "before_the_start", "across_a_wrap", "below_zero", "boxes")]
+CASES = [{"which": which} for which in ("codebook", "rows", "before_the_start", "across_a_wrap", "below_zero", "boxes")]

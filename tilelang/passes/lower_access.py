@@ -118,7 +118,7 @@ def in_storage(buffer: Buffer, indices: tuple[Expr, ...]) -> tuple[Expr, ...]:
         return indices
     number: Expr = Const(0)
     for index, extent in zip(indices, sizes(buffer.shape), strict=True):
-        number = add(times(number, extent), index)
+        number = add(times(number, extent), index if index.dtype == INT64 else convert(index, INT32))
     found: list[Expr] = []
     for extent in reversed(sizes(buffer.view_of.shape)):
         number, last = _divided(number, extent)
@@ -166,5 +166,5 @@ def slot_offset(
     """Where the slot that the indices but the last two name begins, in units of `unit_bytes`, as uint32."""
     slot: Expr = Const(0)
     for index, extent in zip(indices[:-2], shape[:-2], strict=True):
-        slot = add(times(slot, extent), index)
+        slot = add(times(slot, extent), convert(index, INT32))
     return unsigned(powers_of_two(simplify(times(slot, layout.slot_bytes // unit_bytes), ranges)))

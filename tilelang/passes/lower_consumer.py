@@ -96,7 +96,8 @@ class Consumer(RoleWalk):
         """One arrival a warp; ordinary reads by its other lanes must be done first, wgmma's are for the whole warp."""
         buffers = ring.channel.buffers
         ordinary = any(not ordinary_reads(reader).isdisjoint(buffers) for reader in statements(self.plans.body))
-        met = isinstance(stmt, tile.Copy) and self.plans.copies[stmt].kind is CopyKind.FRAGMENT_TO_GLOBAL  # in its barriers
+        stored = isinstance(stmt, tile.Copy) and self.plans.copies[stmt].kind is CopyKind.FRAGMENT_TO_GLOBAL
+        met = stored and ordinary_reads(stmt).isdisjoint(buffers)  # in its barriers, behind which its own indices are read
         sync = (d.SyncWarp(span=stmt.span),) if ordinary and not met else ()
         return (*sync, ring.release(stmt.span), self._advance(ring, stmt))
 

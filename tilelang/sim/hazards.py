@@ -289,8 +289,9 @@ class Hazards(Watch):
         if walk is None or walk.tile not in strand.env:
             return self.launch.blocks, f"block {self.block.index}"
         number = int(strand.env[walk.tile])  # type: ignore[arg-type]
-        at = ", ".join(f"{axis.name} = {strand.env[axis]}" for axis in walk.axes if axis in strand.env)
-        return number + 1, f"block ({at or f'tile {number}'})"  # none of them is there if the code needs none
+        if not all(axis in strand.env for axis in walk.axes):  # the code does not need them all
+            return number + 1, f"block (tile {number})"
+        return number + 1, f"block ({', '.join(f'{axis.name} = {strand.env[axis]}' for axis in walk.axes)})"
 
 
 def _element(tensor: Buffer, element: int) -> str:
