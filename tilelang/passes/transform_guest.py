@@ -83,10 +83,10 @@ def _region(loop: Parallel, load: Load) -> Region | None:
     """The box of the tensor that the loop reads, if its last dimensions are the loop's, each `base + variable`."""
     if len(loop.vars) != 2 or len(moving_dims(loop, load)) != 2 or not all(isinstance(extent, Const) for extent in loop.extents):
         return None
-    zero: dict[Var, Expr] = dict.fromkeys(loop.vars, Const(0))
-    base: tuple[Expr, ...] = tuple(substitute(index, zero) for index in load.indices)  # type: ignore[misc]
     if len(load.indices) < 2:
         return None
+    zero: dict[Var, Expr] = dict.fromkeys(loop.vars, Const(0))
+    base: tuple[Expr, ...] = tuple(substitute(index, zero) for index in load.indices)  # type: ignore[misc]
     moved = [constant_difference(index, start) != 0 for index, start in zip(load.indices, base, strict=True)]
     steps = [
         constant_difference(index, start + var) == 0
